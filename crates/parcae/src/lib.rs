@@ -43,7 +43,7 @@
 //! | share state | `Mutex`, `RwLock`, `Semaphore`, `Notify`, `Once` … | [`sync`] |
 //! | give each task a value of its own | [`task_local!`] | [`task`] |
 //! | call blocking code | [`blocking`](blocking()), [`blocking_static`] | |
-//! | use async code, be used by it | [`block_on`], [`RootTask`], [`nursery::TaskFuture`] | [`channel`]: `recv_async`, `send_async` |
+//! | use async code, be used by it | [`Nursery::spawn_future`], [`block_on`], [`RootTask`], [`nursery::TaskFuture`] | [`channel`]: `recv_async`, `send_async`; [`time`]: `sleep_async` |
 //! | delegate authority | [`Runtime::cap_spawn`] … | [`cap`], [`profile`] |
 //! | find the schedule that fails, replay it | [`check`], [`test`](macro@test), [`explore`](explore()), [`point!`], [`runtime::Builder::deterministic`] | [`lab`], [`sync::atomic`] |
 //! | see all tasks, find deadlocks | [`Runtime::dump`], [`Runtime::find_deadlock`] | [`inspect`], [`attach`] |
@@ -127,7 +127,7 @@ pub mod runtime {
     //! The runtime, its settings, and the results of building it and shutting it down.
 
     pub use crate::api::runtime::{BuildError, Builder, Handle, RootTask, Runtime, Shutdown};
-    pub use crate::sched::Victims;
+    pub use crate::sched::{SocketBackend, Victims};
     pub use crate::scope::cx::Preempt;
 }
 
@@ -136,8 +136,8 @@ pub mod task {
     //! ([`task_local!`](crate::task_local!)), and wakers for code that parks tasks by itself.
 
     pub use crate::base::error::{TaskId, TaskInfo};
-    pub use crate::sched::task::Priority;
     pub use crate::sched::task::waker::Waker;
+    pub use crate::sched::task::{Placement, Priority};
     pub use crate::scope::cx::{Chunks, Cx, Each, Expiry};
     pub use crate::scope::local::TaskLocal;
 }
@@ -169,12 +169,21 @@ pub mod budget {
     //! # Ok::<(), parcae::Error>(())
     //! ```
     //!
-    //! [`OnExhausted`] decides what happens at the end of a budget. An [`Account`] recharges one.
+    //! [`OnExhausted`] decides what happens at the end of a budget. An [`Account`] recharges one, a
+    //! [`Recharge`] again and again.
 
     pub use crate::scope::budget::{
         Budget, OnExhausted, Resource, Shortfall, Standing, Suspended, UNLIMITED,
     };
-    pub use crate::scope::nursery::Account;
+    pub use crate::scope::nursery::{Account, Recharge};
+}
+
+pub mod policy {
+    //! Shares of the processors: see [`NurseryOpts::share`](crate::NurseryOpts::share).
+
+    pub use crate::base::error::ShareRefused;
+    pub use crate::sched::run_queue::Charging;
+    pub use parcae_core::fair::{Latency, Weight};
 }
 
 pub mod cancel {
@@ -187,7 +196,7 @@ pub mod stall {
     //! Reports about workers that are stuck in a task; see
     //! [`Builder::on_stall`](crate::runtime::Builder::on_stall).
 
-    pub use crate::view::sysmon::{Pinned, StallKind, StallReport};
+    pub use crate::view::sysmon::{BlockedIn, BlockedOn, Pinned, StallKind, StallReport};
 }
 
 pub mod prelude {

@@ -15,12 +15,13 @@ use crate::sched::executor::deterministic::Conductor;
 use crate::sched::executor::threads::{Drained, ThreadExecutor};
 use crate::sched::idle::Parker;
 use crate::sched::lab::Lab;
+use crate::sched::run_queue::Charging;
 use crate::sched::task::state::{LetGo, RecordHandle};
 use crate::sched::task::{Start, Task, TaskRef, Traits};
 use crate::sched::timers::REAL_UNIT;
 use crate::sched::worker::stats::WorkerStats;
 use crate::sched::worker::{self, Worker};
-use crate::sched::{Config, Shared, SpawnRefused, Victims};
+use crate::sched::{Config, Shared, SocketBackend, SpawnRefused, Victims};
 use crate::scope::tally::{Tallies, Tally};
 use crate::stack::{StackError, StackOpts, StackPool, StackSize};
 use crate::view::inspect::OnDeadlock;
@@ -53,10 +54,16 @@ pub struct EngineOpts {
     pub stack_size: StackSize,
     /// Virtual workers on one thread.
     pub deterministic: bool,
+    /// How tasks use sockets.
+    pub sockets: SocketBackend,
     /// The lab that chooses the next task; with virtual workers only.
     pub lab: Option<Arc<Lab>>,
     /// The most stacks that tasks and workers may use.
     pub max_stacks: usize,
+    /// The most tenants that are open at once.
+    pub max_tenants: usize,
+    /// How exactly their turns follow the clock.
+    pub charging: Charging,
     /// Threads for calls that block.
     pub blocking: BlockingLimits,
     /// Action on a deadlock; `None` for the default of the executor.
@@ -77,8 +84,11 @@ impl Default for EngineOpts {
             timer_grain: Duration::from_nanos(REAL_UNIT),
             stack_size: StackSize::SERVICE,
             deterministic: false,
+            sockets: SocketBackend::Epoll,
             lab: None,
             max_stacks: usize::MAX,
+            max_tenants: 256,
+            charging: Charging::Hybrid,
             blocking: BlockingLimits::default(),
             on_deadlock: None,
             measure: Measure::Counters,
@@ -141,7 +151,10 @@ impl Engine {
             spin: opts.spin,
             timer_grain: opts.timer_grain,
             stack_size: opts.stack_size,
+            max_tenants: opts.max_tenants,
+            charging: opts.charging,
             deterministic: opts.deterministic,
+            sockets: opts.sockets,
             measure_times: opts.measure == Measure::Times,
             temporary: temporary.len(),
             temporary_idle: opts.monitor.temporary_idle,
@@ -244,7 +257,7 @@ impl Engine {
         let record = unsafe { task.task.as_ref() };
         record.joiner.set(Some(End::joiner(end)));
         record.state.join(); // it is in no queue, so it has not ended
-        self.shared.submit(traits.priority, task.task);
+        self.shared.submit(traits.lane, task.task);
         Ok(task)
     }
 

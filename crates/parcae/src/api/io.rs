@@ -17,7 +17,9 @@
 pub use crate::sched::idle::KernelEvents;
 
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::sched::SocketBackend;
 use crate::sched::worker;
+use crate::scope::cap::{CapError, CapExec, CapFs, CapNet, IoAuthority};
 use crate::scope::cx::Here;
 use crate::scope::cx::parking::{self, Deadline, borrowed_waiter};
 use crate::wait::{Waiter, Wake, Why};
@@ -25,6 +27,8 @@ use std::any::Any;
 use std::error::Error as StdError;
 use std::fmt;
 use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -47,6 +51,16 @@ pub fn place() -> IoPlace {
         Some(frame) if frame.settings().shared.config.deterministic => IoPlace::Simulated,
         Some(_) => IoPlace::Task,
     }
+}
+
+/// Where the caller runs, and the backend for the sockets of a task.
+#[inline]
+pub fn socket_place() -> (IoPlace, SocketBackend) {
+    let here = Here::new();
+    let Some(frame) = here.frame() else { return (IoPlace::Thread, SocketBackend::Epoll) };
+    let config = &frame.settings().shared.config;
+    let place = if config.deterministic { IoPlace::Simulated } else { IoPlace::Task };
+    (place, config.sockets)
 }
 
 /// How a wait ended.
@@ -78,6 +92,22 @@ pub fn wait(
     }
 }
 
+/// As [`wait`], and not a cancel point: for an operation that cannot be left. May return early.
+pub fn wait_through(what: &'static str, object: &dyn fmt::Display) {
+    match Here::new().frame() {
+        Some(frame) => frame.leave_to_others(&Why::Io(what, object)),
+        None => std::thread::park(),
+    }
+}
+
+/// The task does not count as told of the cancellation that has just ended a [`wait`]: the
+/// operation has happened all the same, and the next cancel point reports it.
+pub fn untell() {
+    if let Some(frame) = Here::new().frame() {
+        frame.untell();
+    }
+}
+
 /// The running task, for the time of one wait.
 #[derive(Debug)]
 pub struct IoWaiter(Waiter);
@@ -94,6 +124,11 @@ impl IoWaiter {
     pub unsafe fn here() -> IoWaiter {
         // SAFETY: as the caller says.
         IoWaiter(unsafe { borrowed_waiter(Here::new().frame()) })
+    }
+
+    /// A future that is polled with this waker, for as long as the object likes.
+    pub fn of(waker: &std::task::Waker) -> IoWaiter {
+        IoWaiter(Waiter::Future(waker.clone()))
     }
 
     /// Called by a thread that has taken the waiter out and will wake it, under the lock.
@@ -137,6 +172,67 @@ pub fn charge(cost: u64) -> Result<()> {
     Here::new().frame().map_or(Ok(()), |frame| frame.charge_io(cost))
 }
 
+/// A capability over the world outside of the process.
+pub trait IoCapability: Sized {
+    /// The one that calls of the running task are under if they show none; `None` if there is no
+    /// limit.
+    ///
+    /// # Errors
+    ///
+    /// In the sovereign profile, if the nursery has none.
+    fn implicit() -> Result<Option<Arc<Self>>>;
+
+    /// Whether it gives authority in the runtime of the running task.
+    ///
+    /// # Errors
+    ///
+    /// If it was minted by another runtime.
+    fn check_here(&self) -> Result<()>;
+}
+
+macro_rules! io_capability {
+    ($cap:ty, $of:ident) => {
+        impl IoCapability for $cap {
+            fn implicit() -> Result<Option<Arc<$cap>>> {
+                authority(IoAuthority::$of)
+            }
+
+            fn check_here(&self) -> Result<()> {
+                match Here::new().frame() {
+                    Some(frame) => Ok(self.check_issuer(&frame.settings().issuer)?),
+                    None => Ok(()),
+                }
+            }
+        }
+    };
+}
+
+io_capability!(CapNet, net);
+io_capability!(CapFs, fs);
+io_capability!(CapExec, exec);
+
+fn authority<C>(
+    of: impl FnOnce(&IoAuthority) -> Result<Option<Arc<C>>, CapError>,
+) -> Result<Option<Arc<C>>> {
+    let here = Here::new();
+    let io = here.frame().and_then(|frame| frame.settings().io.as_deref());
+    Ok(io.map_or(Ok(None), of)?)
+}
+
+/// Opens a path beneath the directory of a capability.
+///
+/// # Errors
+///
+/// `EXDEV` if the path leads out of it; otherwise as `open`.
+pub fn open_beneath(
+    dir: BorrowedFd<'_>,
+    path: &Path,
+    flags: i32,
+    mode: u32,
+) -> io::Result<OwnedFd> {
+    crate::scope::cap::open_beneath(dir, path, flags, mode)
+}
+
 /// Takes a charge back: the operation has not happened.
 pub fn refund(cost: u64) {
     if let Some(frame) = Here::new().frame() {
@@ -165,6 +261,21 @@ pub fn blocking<R: Send>(call: impl FnOnce() -> R + Send) -> Result<R> {
         }
     }
     Ok(result)
+}
+
+/// As [`blocking`], of a call that owns its data and may outlive the wait for it.
+///
+/// # Errors
+///
+/// If the task is cancelled; if the call panics.
+pub fn blocking_static<R: Send + 'static>(call: impl FnOnce() -> R + Send + 'static) -> Result<R> {
+    let outcome = crate::sync::blocking::blocking_static(call);
+    if outcome.is_ok()
+        && let Some(frame) = Here::new().frame()
+    {
+        frame.refund_op(); // as in `blocking`
+    }
+    outcome
 }
 
 /// Lets other tasks run. Not a cancel point: the task is not told that it is cancelled.

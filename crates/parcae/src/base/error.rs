@@ -10,12 +10,14 @@ mod deadlock;
 mod info;
 #[cfg(feature = "anyhow")]
 mod interop;
+mod share;
 mod show;
 
-pub use cap::{CapError, CapLimit};
+pub use cap::{CapError, CapLimit, NetUse};
 pub(crate) use deadlock::DeadlockInfo;
 pub use deadlock::DeadlockReport;
 pub use info::{TaskId, TaskInfo};
+pub use share::ShareRefused;
 
 use crate::base::reason::CancelReason;
 use crate::stack::StackError;
@@ -201,6 +203,8 @@ pub enum ErrorKind {
     WorkerPanic,
     /// A capability does not allow it.
     Capability(crate::base::error::CapError),
+    /// A nursery cannot have the share of the processors that it asks for.
+    ShareRefused(ShareRefused),
     /// All failures of a nursery that collects them.
     Several(Arc<[Error]>),
     /// The runtime is shutting down.

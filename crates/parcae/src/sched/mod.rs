@@ -30,5 +30,6 @@ pub(crate) mod task;
 pub(crate) mod timers;
 pub(crate) mod worker;
 
+pub use idle::SocketBackend;
 pub use run_queue::Victims;
 pub(crate) use shared::*;

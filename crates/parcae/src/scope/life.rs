@@ -66,7 +66,7 @@ impl Leaving {
 ///
 /// Called on the task's own stack, once. The terms outlive the call, and the account was drawn from
 /// their pool.
-#[inline]
+#[cfg_attr(not(debug_assertions), inline(always))] // see `nursery::spawn::run`
 pub(crate) unsafe fn live<P: Profile, T, K>(
     birth: Birth<'_>,
     body: impl FnOnce(&Cx<P>) -> Result<T>,
@@ -94,6 +94,22 @@ pub(crate) unsafe fn live<P: Profile, T, K>(
             Err(error)
         }
     }));
+    // SAFETY: as the caller says.
+    unsafe { conclude(frame, output, sign, keep) }
+}
+
+/// The end of a task, from the result of its body on: see [`live`].
+///
+/// # Safety
+///
+/// As for [`live`]: `frame` is that of the running task, which ends with this.
+#[inline]
+pub(crate) unsafe fn conclude<T, K>(
+    frame: &Frame,
+    output: std::thread::Result<Result<T>>,
+    sign: impl FnOnce(Error, &Frame) -> Error,
+    keep: impl FnOnce(&Frame, Result<T>, Ending) -> K,
+) -> (K, Leaving) {
     let output = output.unwrap_or_else(|payload| Err(Error::from_panic(payload)));
     let (output, ending) = match output {
         Ok(value) => (Ok(value), Ending::Well),
@@ -106,7 +122,7 @@ pub(crate) unsafe fn live<P: Profile, T, K>(
         }
     };
     frame.span().end(output.as_ref().err());
-    if let Some(tally) = &settings.tally {
+    if let Some(tally) = &frame.settings().tally {
         tally.ended(ending == Ending::Failed);
     }
     let kept = catch_unwind(AssertUnwindSafe(|| keep(frame, output, ending)));

@@ -18,6 +18,10 @@
 //! rt.run(|cx| cx.nursery(|n| Ok(()))).unwrap(); // no such method
 //! ```
 //!
+//! In [`Sovereign`] sockets, files and programs need a capability as well
+//! ([`CapNet`](crate::cap::CapNet), [`CapFs`](crate::cap::CapFs),
+//! [`CapExec`](crate::cap::CapExec)): shown by the call, or given to the nursery.
+//!
 //! Adapters that learn the profile at run time check with [`ProfileId`].
 
 use crate::base::error::{Error, Result};

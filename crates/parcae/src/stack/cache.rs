@@ -67,6 +67,11 @@ impl StackCache {
         StackCache { shared, lists: Default::default(), held: 0, count }
     }
 
+    /// Whether the number of the pool's stacks is bounded.
+    pub(crate) fn is_bounded(&self) -> bool {
+        self.shared.max_stacks != usize::MAX
+    }
+
     /// A stack of this size, for the default trust domain.
     ///
     /// # Errors

@@ -53,7 +53,7 @@ pub(super) struct PoolShared {
     pub(super) page: usize,
     pub(super) zeroing: Zeroing,
     on_overflow: OnOverflow,
-    max_stacks: usize,
+    pub(super) max_stacks: usize,
     keep_warm: usize,
     /// How many threads give surplus memory back in the background. Written before the locks of all
     /// classes are taken, read under one of them: see [`Trimmer`].

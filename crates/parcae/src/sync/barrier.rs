@@ -9,7 +9,7 @@ use super::primitive::{self, Primitive, WaitOutcome, grant_all_before};
 use crate::base::error::Result;
 use crate::base::lock::{Guard, Lock};
 use crate::sched::lab::OpKind;
-use crate::sched::worker::point_at;
+use crate::sched::worker::{forget_address, point_at};
 use crate::scope::cx::parking::Deadline;
 use crate::wait::{Grant, Queue, Removed, Waiter, Wake, Why};
 use std::fmt;
@@ -57,6 +57,13 @@ impl<W> RawBarrier<W> {
             let state = BarrierState { arrived: 0, open_before: 0, waiters: Queue::new() };
             RawBarrier { parties, state: Lock::new(state) }
         }
+    }
+}
+
+impl<W> Drop for RawBarrier<W> {
+    #[inline]
+    fn drop(&mut self) {
+        forget_address(self);
     }
 }
 

@@ -35,6 +35,7 @@
 //! meanwhile. A timeout around it would return late without saying so.
 
 use crate::base::error::{Error, Result};
+use crate::sched::run_queue::BlockingAccount;
 use crate::scope::cx;
 use crate::scope::cx::parking::{self, Deadline, wait};
 use crate::scope::errand::Errand;
@@ -288,13 +289,23 @@ impl<R: Send> CallSlot<R> {
     /// A slot, and the call that fills it.
     fn for_call<'c>(
         call: impl FnOnce() -> R + Send + 'c,
+        account: Option<BlockingAccount>,
     ) -> (Arc<CallSlot<R>>, Box<dyn FnOnce() + Send + 'c>)
     where
         R: 'c,
     {
         let slot = Arc::new(CallSlot { state: Mutex::new(None), waiter: parking::waiter() });
         let theirs = Arc::clone(&slot);
-        (slot, Box::new(move || theirs.set(catch_unwind(AssertUnwindSafe(call)))))
+        let call = move || {
+            let account = account.map(|account| (account, Instant::now()));
+            let result = catch_unwind(AssertUnwindSafe(call));
+            // Before the task is woken: it sees its own charge.
+            if let Some((account, began)) = account {
+                account.charge(began.elapsed().as_nanos() as u64);
+            }
+            theirs.set(result);
+        };
+        (slot, Box::new(call))
     }
 }
 
@@ -309,16 +320,31 @@ impl<R> CallSlot<R> {
     }
 }
 
-/// A checkpoint. Returns the pool for the running task, and the errand if its spawns are limited.
-/// `None` if the call has to be made in place.
-fn pool() -> Result<Option<(Arc<BlockingInner>, Option<Errand>)>> {
+/// A task that makes a blocking call, as the pool needs it.
+struct BlockingCaller {
+    pool: Arc<BlockingInner>,
+    /// If its spawns are limited.
+    errand: Option<Errand>,
+    /// The account of its tenant, if there are tenants.
+    account: Option<BlockingAccount>,
+}
+
+/// A checkpoint. Returns the running task as a caller; `None` if the call has to be made in place.
+fn caller() -> Result<Option<BlockingCaller>> {
     let here = cx::Here::new();
     let Some(frame) = here.frame().filter(|_| !thread::panicking()) else { return Ok(None) };
     parking::checkpoint(frame)?;
     let shared = &frame.settings().shared;
     // Under the deterministic executor calls are made in place.
     let pool = shared.part::<BlockingPool>().filter(|_| !shared.config.deterministic);
-    Ok(pool.map(|pool| (Arc::clone(&pool.inner), Errand::of(frame))))
+    let account = shared.queues.blocking_account(frame.settings().tenant);
+    let Some(pool) = pool else {
+        // Its time is a part of the task's own turn.
+        account.into_iter().for_each(|account| account.charge(0));
+        return Ok(None);
+    };
+    let pool = Arc::clone(&pool.inner);
+    Ok(Some(BlockingCaller { pool, errand: Errand::of(frame), account }))
 }
 
 fn in_place<R>(call: impl FnOnce() -> R) -> Result<R> {
@@ -350,7 +376,10 @@ fn interrupted(error: Error, at: &Location<'_>, fate: &str) -> Error {
 /// # Budgets
 ///
 /// The call runs on a thread, outside of the task, so its computing time, memory and channel
-/// operations are not charged. It cannot spawn on behalf of a task whose spawns are limited: a
+/// operations are not charged. Calls of a [tenant](crate::NurseryOpts::share) and their time are
+/// counted: [`TenantFigures::blocked`](crate::stats::TenantFigures::blocked).
+///
+/// The call cannot spawn on behalf of a task whose spawns are limited: a
 /// handle of the runtime refuses that, and so does a nursery lent to the task. Spawn on the task
 /// itself, before or after the call.
 ///
@@ -399,9 +428,10 @@ fn interrupted(error: Error, at: &Location<'_>, fate: &str) -> Error {
 #[track_caller]
 pub fn blocking<R: Send>(call: impl FnOnce() -> R + Send) -> Result<R> {
     let at = Location::caller();
-    let Some((pool, errand)) = pool()? else { return in_place(call) };
+    let Some(caller) = caller()? else { return in_place(call) };
+    let BlockingCaller { pool, errand, account } = caller;
     let room = pool.room()?;
-    let (slot, job) = CallSlot::for_call(call);
+    let (slot, job) = CallSlot::for_call(call, account);
     // SAFETY: only the lifetime changes. The closure is called and dropped before this function
     // returns or unwinds: `pending` removes it from the queue, or waits for its result. After that
     // only the slot is left, which is empty once the result was taken.
@@ -464,9 +494,10 @@ pub fn blocking<R: Send>(call: impl FnOnce() -> R + Send) -> Result<R> {
 #[track_caller]
 pub fn blocking_static<R: Send + 'static>(call: impl FnOnce() -> R + Send + 'static) -> Result<R> {
     let at = Location::caller();
-    let Some((pool, errand)) = pool()? else { return in_place(call) };
+    let Some(caller) = caller()? else { return in_place(call) };
+    let BlockingCaller { pool, errand, account } = caller;
     let room = pool.room()?;
-    let (slot, job) = CallSlot::for_call(call);
+    let (slot, job) = CallSlot::for_call(call, account);
     let id = pool.submit(job, room, errand);
     loop {
         if let Some(result) = slot.take() {

@@ -10,7 +10,7 @@ use super::primitive::{self, Primitive, WaitOutcome, grant_all_before};
 use crate::base::error::Result;
 use crate::base::lock::{Guard, Lock};
 use crate::sched::lab::OpKind;
-use crate::sched::worker::point_at;
+use crate::sched::worker::{forget_address, point_at};
 use crate::scope::cx::parking::Deadline;
 use crate::wait::{Grant, Queue, Removed, WaitStanding, Waiter, Wake, Why};
 use std::fmt;
@@ -88,6 +88,13 @@ impl<W: Wake> RawCondvar<W> {
             }
         })?;
         Ok((guard, outcome))
+    }
+}
+
+impl<W> Drop for RawCondvar<W> {
+    #[inline]
+    fn drop(&mut self) {
+        forget_address(self);
     }
 }
 

@@ -49,7 +49,7 @@ use std::task::{Context, Poll, Wake, Waker};
 /// If the task is cancelled while the future waits, or its budget is exhausted.
 pub fn block_on<F: Future>(future: F) -> Result<F::Output> {
     let mut future = pin!(future);
-    let signal = Arc::new(Signal { woken: AtomicBool::new(false), waiter: parking::waiter() });
+    let signal = Arc::new(FutureWaker { woken: AtomicBool::new(false), waiter: parking::waiter() });
     let waker = Waker::from(Arc::clone(&signal));
     let mut context = Context::from_waker(&waker);
     loop {
@@ -71,17 +71,17 @@ pub fn block_on<F: Future>(future: F) -> Result<F::Output> {
     }
 }
 
-struct Signal {
+struct FutureWaker {
     woken: AtomicBool,
     waiter: Waiter,
 }
 
-impl Wake for Signal {
-    fn wake(self: Arc<Signal>) {
+impl Wake for FutureWaker {
+    fn wake(self: Arc<FutureWaker>) {
         self.wake_by_ref();
     }
 
-    fn wake_by_ref(self: &Arc<Signal>) {
+    fn wake_by_ref(self: &Arc<FutureWaker>) {
         self.woken.store(true, Ordering::Release); // pairs with the swap in `block_on`
         self.waiter.wake();
     }

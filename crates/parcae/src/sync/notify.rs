@@ -9,7 +9,7 @@ use super::primitive::{Primitive, grant_all_before, wait_deadline, wait_forever,
 use crate::base::error::Result;
 use crate::base::lock::{Guard, Lock};
 use crate::sched::lab::OpKind;
-use crate::sched::worker::point_at;
+use crate::sched::worker::{forget_address, point_at};
 use crate::wait::{Grant, Queue, Removed, WaitStanding, Waiter, Wake, Why};
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -92,6 +92,13 @@ impl<W: Wake> RawNotify<W> {
 
     fn take(&self) -> bool {
         self.state.lock().take()
+    }
+}
+
+impl<W> Drop for RawNotify<W> {
+    #[inline]
+    fn drop(&mut self) {
+        forget_address(self);
     }
 }
 

@@ -20,6 +20,7 @@
 use super::constructor;
 use super::primitive::{Primitive, grant_all_before};
 use crate::base::lock::{Guard, Lock};
+use crate::sched::worker::forget_address;
 use crate::wait::{Batch, Grant, Queue, Removed, WaitStanding, Wake};
 
 pub(super) struct Permits<W> {
@@ -109,6 +110,13 @@ impl<W: Wake> Permits<W> {
             }
             state = self.state.lock();
         }
+    }
+}
+
+impl<W> Drop for Permits<W> {
+    #[inline]
+    fn drop(&mut self) {
+        forget_address(self);
     }
 }
 

@@ -33,6 +33,7 @@ use super::constructor;
 use super::primitive::Primitive;
 use crate::base::lock::{Guard, Lock};
 use crate::base::shim::atomic::{AtomicUsize, Ordering};
+use crate::sched::worker::forget_address;
 use crate::wait::{Grant, Queue, Removed, WaitNode, WaitStanding, Wake};
 
 const LOCKED: usize = 1;
@@ -140,6 +141,13 @@ impl<W: Wake> RawMutex<W> {
         if let Some(waiter) = woken {
             waiter.wake();
         }
+    }
+}
+
+impl<W> Drop for RawMutex<W> {
+    #[inline]
+    fn drop(&mut self) {
+        forget_address(self);
     }
 }
 

@@ -112,9 +112,10 @@ fn the_current_worker_is_the_only_state_of_a_thread_that_tasks_use() {
         "sched/worker/mod.rs",
         // The alternate signal stack of each thread, for reports of overflows.
         "stack/overflow/signal_stack.rs",
-        // The schedule of a test in the lab: its first panic, and its statements.
+        // The schedule of a test in the lab: its first panic, its statements, its lab.
         "api/lab/invariants.rs",
         "api/lab/quiet.rs",
+        "sched/lab/mod.rs",
         // In builds for tests alone.
         "scope/cx/frame/window.rs",
     ];

@@ -50,6 +50,7 @@ const MODULES: &[(&str, &str)] = &[
     ("inspect", "dumps and deadlocks"),
     ("lab", "finding schedules in which a test fails"),
     ("nursery", "states and events of nurseries"),
+    ("policy", "shares of the processors"),
     ("prelude", "the names that most programs use"),
     ("profile", "profiles"),
     ("runtime", "settings, build errors, shutdown"),

@@ -2,8 +2,10 @@
 //!
 //! | need | use |
 //! |---|---|
-//! | all schedules | [`everywhere`], [`with_runtimes`], [`everywhere_seeded`] |
-//! | only the deterministic executor, or only threads | [`deterministic`], [`threads`] |
+//! | all schedules, and those of the lab | [`everywhere`], [`everywhere_seeded`] |
+//! | all schedules that workers have | [`on_workers`], [`with_runtimes`] |
+//! | a test of a runtime, under seeds and in the lab | [`explored`] |
+//! | only the deterministic executor, only threads, only the lab | [`deterministic`], [`threads`], [`in_the_lab`] |
 //! | another engine, profile or builder | [`schedules`], which calls with a [`Schedule`] |
 //! | a test that could hang | [`must_end`]; everything above has a watchdog |
 //! | a process of its own | [`child`] |
@@ -20,12 +22,15 @@ pub mod child;
 pub mod tools;
 mod watchdog;
 
+use parcae::lab::Explore;
 use parcae::prelude::*;
-use parcae::profile::Service;
+use parcae::profile::{Profile, Service};
+use parcae::runtime::SocketBackend;
 use parcae::{Error, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 #[allow(unused_imports, reason = "as above")]
 pub use watchdog::{LIMIT, Watchdog, must_end, stuck};
@@ -35,6 +40,9 @@ pub const WORKERS: [usize; 3] = [1, 2, 4];
 
 /// Seeds for each number of workers. Release builds are fast enough for more.
 pub const SEEDS: u64 = if cfg!(debug_assertions) { 40 } else { 100 };
+
+/// Schedules of the lab: each of its strategies has some. `PARCAE_SCHEDULES=x100` has more.
+pub const LAB_SCHEDULES: u64 = if cfg!(debug_assertions) { 20 } else { 200 };
 
 /// Runs of [`deterministic`].
 pub const DETERMINISTIC_RUNS: u64 = WORKERS.len() as u64 * SEEDS;
@@ -48,12 +56,26 @@ pub struct Schedule {
     pub workers: usize,
     /// The seed of the deterministic executor; `None` on threads.
     pub seed: Option<u64>,
+    /// The backend of sockets on threads: half of the runs have each. Of no effect without them.
+    pub sockets: SocketBackend,
 }
 
 impl Schedule {
+    /// By a seed.
+    pub fn seeded(workers: usize, seed: u64) -> Schedule {
+        Schedule { workers, seed: Some(seed), sockets: SocketBackend::Epoll }
+    }
+
+    /// On threads, for the run with this number.
+    pub fn threads(workers: usize, number: u64) -> Schedule {
+        let sockets =
+            if number.is_multiple_of(2) { SocketBackend::Epoll } else { SocketBackend::Ring };
+        Schedule { workers, seed: None, sockets }
+    }
+
     /// A builder for this schedule.
     pub fn builder(self) -> parcae::runtime::Builder<Service> {
-        let builder = Runtime::builder().workers(self.workers);
+        let builder = Runtime::builder().workers(self.workers).sockets(self.sockets);
         match self.seed {
             Some(seed) => builder.deterministic(seed),
             None => builder,
@@ -72,10 +94,10 @@ pub fn schedules(workers: &[usize], seed_count: u64, repeats: u64, test: impl Fn
     let _watchdog = Watchdog::start();
     for &workers in workers {
         for seed in seeds(seed_count) {
-            naming_the_seed(workers, seed, || test(Schedule { workers, seed: Some(seed) }));
+            naming_the_seed(workers, seed, || test(Schedule::seeded(workers, seed)));
         }
-        for _ in 0..repeats {
-            test(Schedule { workers, seed: None });
+        for number in 0..repeats {
+            test(Schedule::threads(workers, number));
         }
     }
 }
@@ -95,9 +117,47 @@ pub fn with_runtimes(test: impl Fn(Arc<Runtime>)) {
     schedules(&WORKERS, SEEDS, REPEATS, |schedule| test(watched(schedule.builder())));
 }
 
-/// Runs `test` as a root task under every schedule.
+/// Runs `test` as a root task under every schedule, those of the lab first.
 pub fn everywhere(test: impl Fn(&Cx) -> Result<()> + Sync) {
+    in_the_lab(&test);
+    on_workers(test);
+}
+
+/// The part of [`everywhere`] that has workers. For tests of the order in which workers run tasks,
+/// of the length of turns, or of waits that end in a deadlock.
+pub fn on_workers(test: impl Fn(&Cx) -> Result<()> + Sync) {
     with_runtimes(|rt| run(&rt, &test));
+}
+
+/// Runs `test` as a root task under the strategies of the lab.
+pub fn in_the_lab(test: impl Fn(&Cx) -> Result<()> + Sync) {
+    hunt(|rt| rt.run(|cx| test(cx)));
+}
+
+/// As [`parcae::explore`], after some schedules of the lab.
+pub fn explored(
+    seeds: std::ops::Range<u64>,
+    test: impl Fn(&Runtime) -> Result<()> + Sync,
+) -> Result<()> {
+    hunt(&test);
+    parcae::explore(seeds, test)
+}
+
+fn hunt(test: impl Fn(&Runtime) -> Result<()> + Sync) {
+    hunt_on(Runtime::builder(), test);
+}
+
+/// Some schedules of the lab, on a runtime of any profile.
+pub fn hunt_on<P: Profile + Clone>(
+    builder: parcae::runtime::Builder<P>,
+    test: impl Fn(&Runtime<P>) -> Result<()> + Sync,
+) {
+    // Some tests work for a long time, so that budgets end.
+    let hunt = Explore::new().schedules(LAB_SCHEDULES).steps(60_000);
+    let hunt = hunt.time(Duration::from_secs(5));
+    if let Err(failure) = hunt.run_on(builder, test) {
+        panic!("{failure}");
+    }
 }
 
 /// Runs `test` as a root task under the deterministic executor only.
@@ -113,6 +173,13 @@ pub fn threads(test: impl Fn(&Cx) -> Result<()> + Sync) {
 /// Runs `test` as a root task that is told its seed, or its number among the runs on threads. The
 /// number of workers goes with the seed, so that more seeds can be afforded.
 pub fn everywhere_seeded(test: impl Fn(&Cx, u64) -> Result<()> + Sync) {
+    hunt(|rt| rt.run(|cx| test(cx, rt.seed() % 1_000)));
+    on_workers_seeded(test);
+}
+
+/// The part of [`everywhere_seeded`] that has workers. For tests that count random choices, which a
+/// strategy of the lab makes as it likes.
+pub fn on_workers_seeded(test: impl Fn(&Cx, u64) -> Result<()> + Sync) {
     deterministic_seeded(300, &test);
     threads_numbered(20, &test);
 }
@@ -122,18 +189,21 @@ pub fn deterministic_seeded(count: u64, test: impl Fn(&Cx, u64) -> Result<()> + 
     let _watchdog = Watchdog::start();
     for seed in seeds(count) {
         let workers = WORKERS[(seed % 3) as usize];
-        let rt = watched(Schedule { workers, seed: Some(seed) }.builder());
+        let rt = watched(Schedule::seeded(workers, seed).builder());
         naming_the_seed(workers, seed, || run(&rt, |cx| test(cx, seed)));
     }
 }
 
-/// The part of [`everywhere_seeded`] on threads. All runs share one runtime.
+/// The part of [`everywhere_seeded`] on threads. All runs share one runtime for each backend of
+/// sockets; a number has both, with different numbers of workers.
 pub fn threads_numbered(times: u64, test: impl Fn(&Cx, u64) -> Result<()> + Sync) {
     let _watchdog = Watchdog::start();
     for workers in WORKERS {
-        let rt = watched(Runtime::builder().workers(workers));
+        let [even, odd] =
+            [0, 1].map(|number| watched(Schedule::threads(workers, number).builder()));
         for time in 0..times {
-            run(&rt, |cx| test(cx, time));
+            let rt = if (time + workers as u64).is_multiple_of(2) { &even } else { &odd };
+            run(rt, |cx| test(cx, time));
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::Engine;
 use crate::sched::task::group::Group;
 use crate::sched::task::state::RecordHandle;
-use crate::sched::task::{Priority, Start, Task, TaskRef, Traits};
+use crate::sched::task::{Placement, Priority, Start, Task, TaskRef, Traits};
 use crate::sched::worker::{self, Cancelled, Worker};
 use crate::stack::StackPool;
 use std::marker::PhantomData;
@@ -160,9 +160,10 @@ impl<'scope> Scope<'scope, '_> {
         let migratable = matches!(moves, Moves::Freely);
         let group = Some(NonNull::from(&self.group));
         let spawned = worker::with_current(|worker| {
-            let traits = Traits { priority, migratable, ..worker.shared.usual_traits() };
+            let lane = priority.into();
+            let traits = Traits { lane, migratable, ..worker.shared.usual_traits() };
             // SAFETY: the scope waits for the child.
-            unsafe { worker.spawn(group, traits, RecordHandle::None, plain(child)) }
+            unsafe { worker.spawn(group, traits, Placement::Any, RecordHandle::None, plain(child)) }
         });
         spawned.expect("spawn on a task").expect("memory for a task record");
         // Counted when it is certain; the bias covers a child that has ended already.

@@ -31,7 +31,7 @@ fn seeds() -> std::ops::Range<u64> {
 }
 
 fn engine(schedule: Schedule) -> Engine {
-    let Schedule { workers, seed } = schedule;
+    let Schedule { workers, seed, .. } = schedule;
     let (deterministic, seed) = (seed.is_some(), seed.unwrap_or_default());
     Engine::new(EngineOpts { workers, seed, deterministic, ..EngineOpts::default() }).unwrap()
 }

@@ -44,6 +44,7 @@ use crate::scope::cx::{self, Cx, Outer, Shares, TaskSettings};
 use crate::scope::nursery::{Nursery, NurseryCore, NurseryOpts, SpawnOpts, TaskHandle};
 use crate::scope::profile::Service;
 use crate::sync::Event;
+use parcae_core::fair::Weight;
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -102,6 +103,7 @@ impl OpenNursery {
         // Its children may be the first tasks of the runtime, and they are not spawned through the
         // engine, which would start the monitor.
         runtime.watch();
+        let tenant = opts.tenant(settings)?;
         let (pool, drawn) = fund(settings, opts.budget)?;
         let all_ended = Arc::new(Event::new());
         let proxy = match proxy(settings, Arc::clone(&all_ended)) {
@@ -111,7 +113,7 @@ impl OpenNursery {
                 return Err(error);
             }
         };
-        let core = opts.core(settings, settings.node.child(), pool, proxy);
+        let core = opts.core(settings, settings.node.child(), pool, proxy, tenant);
         let owner = Owner::Thread { proxy, all_ended, drawn, runtime };
         Ok(OpenNursery { nursery: place(core, None), owner: Some(owner) })
     }
@@ -226,6 +228,15 @@ impl OpenNursery {
     /// Number of children that have not ended.
     pub fn live(&self) -> usize {
         self.nursery().live()
+    }
+
+    /// As [`Nursery::set_share`].
+    ///
+    /// # Errors
+    ///
+    /// If the nursery was opened without a share.
+    pub fn set_share(&self, weight: Weight) -> Result<()> {
+        self.nursery().set_share(weight)
     }
 
     /// The account of the nursery, to be recharged by the authority of a capability.

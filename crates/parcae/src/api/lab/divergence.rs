@@ -1,7 +1,8 @@
 //! The first step at which a repeated run went another way.
 //!
-//! A *trace* is the operations of a run: the task and the kind of each. A token in the choice form
-//! has the trace of its run, up to [`LONGEST`] steps; the hash of the token covers the rest.
+//! A *trace* is the operations of a run: the task, the kind and the object of each. A token in the
+//! choice form has the trace of its run, up to [`LONGEST`] steps; the hash of the token covers the
+//! rest.
 
 use super::timeline::Run;
 use crate::sched::lab::{OpKind, RunStep};
@@ -10,12 +11,32 @@ use std::fmt;
 /// The most steps in the trace of a token. Shrunk runs have a few dozen.
 pub(super) const LONGEST: usize = 192;
 
-/// The operations of a run: the number of the task, and the kind.
-pub(super) type Trace = Vec<(u32, OpKind)>;
+/// A step of a trace: the numbers of the task and of the object, and the kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct TraceStep {
+    pub(super) task: u32,
+    pub(super) op: OpKind,
+    /// 0 for none, and for atomics and cancel tokens: see `sched::lab::numbers`.
+    pub(super) object: u32,
+}
+
+impl TraceStep {
+    fn of(step: &RunStep) -> TraceStep {
+        TraceStep { task: step.task, op: step.op, object: step.identity }
+    }
+}
+
+/// The operations of a run.
+pub(super) type Trace = Vec<TraceStep>;
 
 /// The trace of the first steps of a run.
 pub(super) fn trace(steps: &[RunStep]) -> Trace {
-    steps.iter().take(LONGEST).map(|step| (step.task, step.op)).collect()
+    whole_trace(steps.get(..LONGEST).unwrap_or(steps))
+}
+
+/// The trace of all steps of a run.
+pub(super) fn whole_trace(steps: &[RunStep]) -> Trace {
+    steps.iter().map(TraceStep::of).collect()
 }
 
 /// An operation of a run.
@@ -26,11 +47,17 @@ pub struct TracedOp {
     pub task: String,
     /// The operation.
     pub op: OpKind,
+    /// The object: locks, channels and other objects with waiters are numbered in the order of
+    /// their first use; 0 if there is none, and for atomics.
+    pub object: u32,
 }
 
 impl fmt::Display for TracedOp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` of task {}", self.op.name(), self.task)
+        match self.object {
+            0 => write!(f, "`{}` of task {}", self.op.name(), self.task),
+            object => write!(f, "`{}` of task {} on object {object}", self.op.name(), self.task),
+        }
     }
 }
 
@@ -69,14 +96,13 @@ pub struct Divergence {
 impl Divergence {
     /// Compares the trace of a recorded run with a repeated one. `is_whole`: the trace has all
     /// steps. `None` if they agree as far as they are known.
-    pub(super) fn of(expected: &[(u32, OpKind)], is_whole: bool, run: &Run) -> Option<Divergence> {
-        let named = |task: u32, op: OpKind| TracedOp { task: run.name(task), op };
-        let found = |at: usize| run.steps.get(at).map(|step| (step.task, step.op));
+    pub(super) fn of(expected: &[TraceStep], is_whole: bool, run: &Run) -> Option<Divergence> {
+        let named = |TraceStep { task, op, object }| TracedOp { task: run.name(task), op, object };
+        let found = |at: usize| run.steps.get(at).map(TraceStep::of);
         let length = if is_whole { expected.len().max(run.steps.len()) } else { expected.len() };
         let step = (0..length).find(|&at| expected.get(at).copied() != found(at))?;
-        let expected = expected.get(step).map(|&(task, op)| named(task, op));
-        let found = found(step).map(|(task, op)| named(task, op));
-        Some(Divergence { step: Some(step), expected, found })
+        let expected = expected.get(step).copied().map(named);
+        Some(Divergence { step: Some(step), expected, found: found(step).map(named) })
     }
 
     /// The runs differ, and it is not known where.

@@ -5,109 +5,26 @@
 //! schedules are bare; one of four has virtual workers. Threads divide the schedules of a hunt by
 //! their numbers.
 //!
-//! A failure is repeated in the choice form, shrunk, recorded, and reported with both tokens.
+//! A failure is [investigated](super::investigate).
 
-use super::divergence::{Divergence, trace};
-use super::failure::{Failure, FailureKind, Found, Report};
-use super::probe::Probe;
+use super::divergence::{Divergence, whole_trace};
+use super::failure::{Failure, Report};
+use super::faults::Faults;
 use super::publish::{Publication, publish, tell};
-use super::shrink::{REPLAYS, shrink};
-use super::stand::{Oracles, Ran, ScheduleOpts, Stand};
-use super::timeline::Run;
-use super::token::{Token, TokenForm, tree};
+use super::stand::{Oracles, ScheduleOpts, Stand};
+use super::token::{Token, TokenForm};
 use super::watch::Watch;
 use super::{regressions, replay};
 use crate::api::runtime::{Builder, Runtime};
 use crate::base::error::{Error, Result};
 use crate::base::rng::mix;
-use crate::sched::lab::{
-    Chooser, Deviation, ExhaustiveSearch, FaultRates, Fork, Script, Strategy, chooser,
-};
+use crate::sched::lab::{Chooser, FaultRates, Strategy, chooser};
 use crate::scope::cx::Preempt;
 use crate::scope::profile::Profile;
 use std::collections::{BTreeMap, HashSet};
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-
-/// Faults that the lab injects, from the same stream as its choices: a token repeats them.
-///
-/// ```
-/// use parcae::lab::{Explore, Faults};
-///
-/// // Waits may end early: a loop around the condition is needed.
-/// Explore::new().faults(Faults::none().spurious_wakes()).schedules(50).run(|rt| {
-///     rt.run(|cx| cx.nursery(|n| n.spawn(|_| Ok(()))?.join()))
-/// })?;
-/// # Ok::<(), parcae::lab::Failure>(())
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[must_use]
-pub struct Faults {
-    rates: FaultRates,
-    cancel: bool,
-    budget: bool,
-}
-
-impl Faults {
-    /// No faults.
-    pub fn none() -> Faults {
-        Faults::default()
-    }
-
-    /// Some waits end early, without their condition.
-    pub fn spurious_wakes(mut self) -> Faults {
-        self.rates.spurious = 8;
-        self
-    }
-
-    /// Some timers come late.
-    pub fn late_timers(mut self) -> Faults {
-        self.rates.late = 4;
-        self
-    }
-
-    /// Some spawns are refused, as if there were no memory.
-    pub fn refused_spawns(mut self) -> Faults {
-        self.rates.spawn = 8;
-        self
-    }
-
-    /// Some tasks get no stack, and fail before they start.
-    pub fn out_of_stacks(mut self) -> Faults {
-        self.rates.stacks = 8;
-        self
-    }
-
-    /// Some channels are closed before a send or a receive, as if the task at the other end had
-    /// died.
-    pub fn closed_peers(mut self) -> Faults {
-        self.rates.close = 8;
-        self
-    }
-
-    /// Time passes while tasks are ready, as if their worker did not get a processor: a timer may
-    /// come before a task that could have run. Without this fault, time passes only when all tasks
-    /// wait.
-    pub fn stalled_workers(mut self) -> Faults {
-        self.rates.stall = 8;
-        self
-    }
-
-    /// In each schedule, the budget of one task ends at one of its checkpoints: in schedule i at
-    /// the checkpoint with number i of the schedule, as long as there are so many.
-    pub fn budget_cut_at_each_checkpoint(mut self) -> Faults {
-        self.budget = true;
-        self
-    }
-
-    /// In each schedule, one task is cancelled at one of its waits: in schedule i at the wait with
-    /// number i of the schedule, as long as there are so many.
-    pub fn cancel_at_each_wait(mut self) -> Faults {
-        self.cancel = true;
-        self
-    }
-}
 
 /// A hunt for a schedule in which a test fails.
 ///
@@ -168,11 +85,6 @@ const PORTFOLIO: [Strategy; 10] = [
     Strategy::Starvation,
     Strategy::RoundRobin,
 ];
-
-/// The most schedules with one or two forced switches that are tried for a failure.
-const FEW: usize = 3_000;
-/// The longest time that a failure is shrunk.
-const SHRINKING: Duration = Duration::from_secs(2);
 
 impl Explore {
     /// The defaults: 1000 schedules, 10 seconds, all strategies, no faults, one thread.
@@ -294,13 +206,47 @@ impl Explore {
         &self,
         test: impl Fn(&Runtime) -> Result<()> + Sync,
     ) -> std::result::Result<Report, Failure> {
+        self.run_on(Runtime::builder(), test)
+    }
+
+    /// As [`run`](Explore::run), on runtimes of another profile or with other settings. The lab
+    /// chooses the executor, the workers and the seed.
+    ///
+    /// ```
+    /// use parcae::lab::Explore;
+    /// use parcae::prelude::*;
+    /// use parcae::profile::Cluster;
+    ///
+    /// let cluster = Runtime::builder().profile::<Cluster>().budget(Budget::CLUSTER);
+    /// let report = Explore::new().schedules(50).run_on(cluster, |rt| {
+    ///     rt.run(|cx| {
+    ///         assert!(cx.budget().ops <= Budget::CLUSTER.ops);
+    ///         cx.yield_now()
+    ///     })
+    /// })?;
+    /// assert_eq!(report.schedules, 50);
+    /// # Ok::<(), parcae::lab::Failure>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`run`](Explore::run).
+    ///
+    /// # Panics
+    ///
+    /// As for [`run`](Explore::run).
+    pub fn run_on<P: Profile + Clone>(
+        &self,
+        builder: Builder<P>,
+        test: impl Fn(&Runtime<P>) -> Result<()> + Sync,
+    ) -> std::result::Result<Report, Failure> {
         let hunt = self.clone().with_environment();
         if let Ok(token) = std::env::var("PARCAE_REPLAY") {
-            return replay::from_environment(&hunt, &token, &test);
+            return replay::from_environment(&hunt, &token, builder, &test);
         }
         let mut report = Report::default();
         for token in regressions::tokens() {
-            match hunt.replay(&token, &test) {
+            match hunt.replay_on(builder.clone(), &token, &test) {
                 Ok(Ok(passed)) => report.add(passed),
                 Ok(Err(mut failure)) => {
                     failure.add_note("an earlier failure, from the regression list");
@@ -314,7 +260,8 @@ impl Explore {
         // The lowest number of a schedule that has failed.
         let failed = AtomicU64::new(u64::MAX);
         let part = |first: u64| {
-            hunt.hunt(first, started, &failed, Runtime::builder(), Oracles::All, &mut |rt| test(rt))
+            let builder = builder.clone();
+            hunt.hunt(first, started, &failed, builder, Oracles::All, &mut |rt| test(rt))
         };
         let results: Vec<_> = if hunt.threads == 1 {
             vec![part(0)]
@@ -464,7 +411,7 @@ impl Explore {
         stand.forget();
         let anew = stand.run(opts, token.chooser(), test);
         let reset = stand.run(opts, token.chooser(), test);
-        let expected: Vec<_> = anew.run.steps.iter().map(|step| (step.task, step.op)).collect();
+        let expected = whole_trace(&anew.run.steps);
         Divergence::of(&expected, true, &reset.run).or_else(|| Some(Divergence::somewhere()))
     }
 
@@ -477,122 +424,10 @@ impl Explore {
             true => 0,
             false => numbers.nth((schedule / 4 % count) as usize).unwrap_or(1),
         };
-        let mut faults = self.faults.rates;
-        if self.faults.cancel {
-            faults.cancel_at = Some(schedule);
-        }
-        if self.faults.budget {
-            faults.budget_at = Some(schedule);
-        }
+        let faults = self.faults.of_schedule(schedule);
         let seed = mix(self.seed ^ mix(schedule.wrapping_add(1)));
         let (limit, until) = (self.steps, self.virtual_time);
         ScheduleOpts { seed, workers, preempts: true, limit, until, faults, record: false }
-    }
-
-    /// Repeats a failure in the choice form, shrinks and records it.
-    pub(super) fn investigate<P: Profile + Clone>(
-        &self,
-        stand: &Stand<P>,
-        schedule: u64,
-        found: &Token,
-        ran: Ran,
-        test: &mut dyn FnMut(&Runtime<P>) -> Result<()>,
-    ) -> Failure {
-        let Ran { symptom, deviations, run, hash, steps, .. } = ran;
-        let Some(symptom) = symptom else { unreachable!("it has failed") };
-        let mut notes = Vec::new();
-        // A run that spins because a switch was left out need not go on for long.
-        let limit = match symptom.kind {
-            FailureKind::Livelock => found.limit,
-            _ => found.limit.min(2 * steps + 200),
-        };
-        let opts = ScheduleOpts {
-            seed: found.seed,
-            workers: found.workers,
-            preempts: true,
-            limit,
-            until: self.virtual_time,
-            faults: found.faults,
-            record: false,
-        };
-        let mut again = |list: &[Deviation], record: bool| {
-            let opts = ScheduleOpts { record, ..opts };
-            stand.run(opts, Box::new(Script::new(list)), test)
-        };
-        let same = |ran: &Ran| {
-            ran.symptom.as_ref().is_some_and(|other| other.signature == symptom.signature)
-        };
-        let first = again(&deviations, false);
-        let mut list = deviations;
-        if first.hash != hash || !same(&first) {
-            notes.push(String::from(
-                "the run cannot be repeated exactly: does the test use a clock, a hash map's order, \
-                 addresses, threads, or statics that survive?",
-            ));
-        }
-        if same(&first) {
-            let (started, mut replays) = (Instant::now(), 0);
-            list = shrink(list, |rest| {
-                replays += 1;
-                if replays > REPLAYS || started.elapsed() > SHRINKING {
-                    return None;
-                }
-                let ran = again(rest, false);
-                same(&ran).then_some(ran.deviations)
-            });
-        }
-        // Shrinking can get stuck above the fewest switches. One or two of them are soon tried.
-        for most in 1..=2 {
-            if list.len() <= most as usize || !same(&first) {
-                break;
-            }
-            let mut search: Box<dyn Chooser> = Box::new(ExhaustiveSearch::of_few(most));
-            let began = Instant::now();
-            for _ in 0..FEW {
-                let ran = stand.run(opts, search, test);
-                if same(&ran) && ran.deviations.len() < list.len() {
-                    list = ran.deviations;
-                    break;
-                }
-                if !ran.more || began.elapsed() > SHRINKING / 2 {
-                    break;
-                }
-                search = ran.chooser;
-            }
-        }
-        let mut again = |list: &[Deviation], record: bool| {
-            let opts = ScheduleOpts { record, ..opts };
-            stand.run(opts, Box::new(Script::new(list)), test)
-        };
-        let last = again(&list, true);
-        let (run, tasks, hash, symptom) = match same(&last) {
-            true => {
-                let tree = tree(&last.run.tasks);
-                let mut run = last.run;
-                run.lost_after = Probe::brief().find(run.steps.len(), |before, then| {
-                    let script = Box::new(Script::new(&list));
-                    let fork = Box::new(Fork::new(script, before, then));
-                    stand.run(opts, fork, test).symptom.is_some()
-                });
-                (run, tree, last.hash, last.symptom.unwrap_or(symptom))
-            }
-            false => (Run::default(), tree(&run.tasks), 0, symptom),
-        };
-        let forced = list.len();
-        let (steps, trace) = (run.steps.len() as u64, trace(&run.steps));
-        let form = TokenForm::Choices { tasks, deviations: list, steps, trace };
-        let token = Token { hash, limit, form, ..found.clone() }.to_string();
-        Failure::from(Found {
-            symptom,
-            schedule,
-            strategy: found.strategy,
-            token,
-            seed_token: found.to_string(),
-            run,
-            forced,
-            notes,
-            diverged: None,
-        })
     }
 }
 

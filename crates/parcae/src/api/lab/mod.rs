@@ -2,7 +2,8 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | `explore` | settings of a hunt, its loop, the investigation of a failure |
+//! | `explore`, `faults` | settings of a hunt, its loop |
+//! | `investigate` | a failure is repeated, shrunk, recorded |
 //! | `stand` | one schedule, and the oracles |
 //! | `token` | a run as text |
 //! | `divergence` | the first step at which a repeated run went another way |
@@ -19,8 +20,10 @@
 mod divergence;
 mod explore;
 mod failure;
+mod faults;
 mod history;
 mod invariants;
+mod investigate;
 mod picture;
 mod probe;
 mod publish;
@@ -38,9 +41,10 @@ mod token;
 mod watch;
 
 pub use divergence::{Divergence, TracedOp};
+pub use explore::Explore;
 pub(crate) use explore::run_seeds;
-pub use explore::{Explore, Faults};
 pub use failure::{Failure, FailureKind, Report};
+pub use faults::Faults;
 pub use history::History;
 pub use invariants::{always, conserved, eventually, within};
 pub use states::{RunState, TaskStatus};

@@ -11,10 +11,10 @@ use super::publish::{DumpAtStep, Publication, publish, tell};
 use super::stand::{Oracles, Ran, ScheduleOpts, Stand};
 use super::timeline::Run;
 use super::token::{Token, TokenError, TokenForm};
-use crate::api::runtime::Runtime;
+use crate::api::runtime::{Builder, Runtime};
 use crate::base::error::Result;
 use crate::sched::lab::{Chooser, Fork, Script, chooser};
-use crate::scope::profile::Service;
+use crate::scope::profile::Profile;
 use std::time::{Duration, Instant};
 
 /// A repeated run.
@@ -56,23 +56,25 @@ impl ReplayOpts {
 /// # Panics
 ///
 /// If the text is no token, or another variable has a value that it cannot have.
-pub(super) fn from_environment(
+pub(super) fn from_environment<P: Profile + Clone>(
     hunt: &Explore,
     text: &str,
-    test: &dyn Fn(&Runtime) -> Result<()>,
+    builder: Builder<P>,
+    test: &dyn Fn(&Runtime<P>) -> Result<()>,
 ) -> std::result::Result<Report, Failure> {
     let opts = ReplayOpts::from_environment();
     let token = || -> std::result::Result<Token, TokenError> {
-        let shrunk = opts.shrinks.then(|| hunt.shrink(text, test)).transpose()?;
+        let shrunk =
+            opts.shrinks.then(|| hunt.shrink_on(builder.clone(), text, test)).transpose()?;
         match shrunk {
             Some(Err(failure)) => failure.token().parse(),
             Some(Ok(_)) | None => text.parse(),
         }
     };
     let token = token().unwrap_or_else(|error| panic!("PARCAE_REPLAY: {error}"));
-    let mut stand = Stand::new(Runtime::builder(), Oracles::All);
+    let mut stand = Stand::new(builder, Oracles::All);
     let dump = opts.dump_before.map(|step| (step, stand.dump_before(step)));
-    let test = &mut |rt: &Runtime| test(rt);
+    let test = &mut |rt: &Runtime<P>| test(rt);
     let mut again = hunt.repeat(&stand, &token, test);
     if let Err(failure) = &mut again.outcome {
         let patient = |samples| Probe { samples, time: Duration::from_secs(20) };
@@ -129,8 +131,22 @@ impl Explore {
         token: &str,
         test: impl Fn(&Runtime) -> Result<()>,
     ) -> std::result::Result<std::result::Result<Report, Failure>, TokenError> {
+        self.replay_on(Runtime::builder(), token, test)
+    }
+
+    /// As [`replay`](Explore::replay), for a token of [`run_on`](Explore::run_on).
+    ///
+    /// # Errors
+    ///
+    /// As for [`replay`](Explore::replay).
+    pub fn replay_on<P: Profile + Clone>(
+        &self,
+        builder: Builder<P>,
+        token: &str,
+        test: impl Fn(&Runtime<P>) -> Result<()>,
+    ) -> std::result::Result<std::result::Result<Report, Failure>, TokenError> {
         let token: Token = token.parse()?;
-        let stand = Stand::new(Runtime::builder(), Oracles::All);
+        let stand = Stand::new(builder, Oracles::All);
         Ok(self.repeat(&stand, &token, &mut |rt| test(rt)).outcome)
     }
 
@@ -157,9 +173,23 @@ impl Explore {
         token: &str,
         test: impl Fn(&Runtime) -> Result<()>,
     ) -> std::result::Result<std::result::Result<Report, Failure>, TokenError> {
+        self.shrink_on(Runtime::builder(), token, test)
+    }
+
+    /// As [`shrink`](Explore::shrink), for a token of [`run_on`](Explore::run_on).
+    ///
+    /// # Errors
+    ///
+    /// As for [`replay`](Explore::replay).
+    pub fn shrink_on<P: Profile + Clone>(
+        &self,
+        builder: Builder<P>,
+        token: &str,
+        test: impl Fn(&Runtime<P>) -> Result<()>,
+    ) -> std::result::Result<std::result::Result<Report, Failure>, TokenError> {
         let token: Token = token.parse()?;
-        let stand = Stand::new(Runtime::builder(), Oracles::All);
-        let test = &mut |rt: &Runtime| test(rt);
+        let stand = Stand::new(builder, Oracles::All);
+        let test = &mut |rt: &Runtime<P>| test(rt);
         let opts = ScheduleOpts { record: false, ..self.opts_of(&token) };
         let ran = stand.run(opts, token.chooser(), test);
         if ran.symptom.is_none() {
@@ -180,11 +210,11 @@ impl Explore {
         }
     }
 
-    fn repeat(
+    fn repeat<P: Profile + Clone>(
         &self,
-        stand: &Stand<Service>,
+        stand: &Stand<P>,
         token: &Token,
-        test: &mut dyn FnMut(&Runtime) -> Result<()>,
+        test: &mut dyn FnMut(&Runtime<P>) -> Result<()>,
     ) -> Replayed {
         let started = Instant::now();
         let ran = stand.run(self.opts_of(token), token.chooser(), test);
@@ -212,13 +242,13 @@ impl Explore {
     }
 
     /// The step of the token's run after which no continuation passes.
-    fn probe(
+    fn probe<P: Profile + Clone>(
         &self,
-        stand: &Stand<Service>,
+        stand: &Stand<P>,
         token: &Token,
         probe: Probe,
         steps: usize,
-        test: &mut dyn FnMut(&Runtime) -> Result<()>,
+        test: &mut dyn FnMut(&Runtime<P>) -> Result<()>,
     ) -> Option<usize> {
         let opts = ScheduleOpts { record: false, ..self.opts_of(token) };
         probe.find(steps, |before, then| {

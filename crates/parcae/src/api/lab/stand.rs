@@ -179,6 +179,12 @@ impl<P: Profile + Clone> Stand<P> {
         }
     }
 
+    /// Whether the next schedule with so many workers uses the runtime of the last one.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn has_kept(&self, workers: usize) -> bool {
+        self.kept.borrow().get(&workers).is_some_and(|kept| kept.1.is_some())
+    }
+
     /// The next schedules run on new runtimes.
     pub(super) fn forget(&self) {
         self.kept.borrow_mut().clear();

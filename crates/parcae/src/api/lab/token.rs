@@ -11,12 +11,12 @@
 //! | hash | of the operations of the run; 0 if it is not known |
 //! | seed form: memory | numbers that the strategy has learnt from earlier schedules |
 //! | choice form: tasks, deviations | a tree of tasks, and the choices that differ from the default policy |
-//! | choice form: trace | length of the run; for each of its first steps the kind of the operation, plus 32 and followed by the task's number where that changes |
+//! | choice form: trace | length of the run; for each of its first steps the kind of the operation, plus 32 where the task changes and 64 where the object changes; then the numbers of these |
 //!
 //! A task is its parent and the number of siblings before it, so a token says nothing about
 //! addresses, and is valid as long as the tasks do the same operations.
 
-use super::divergence::Trace;
+use super::divergence::{Trace, TraceStep};
 use crate::sched::lab::{
     ChoicePhase, Deviation, FaultRates, OpKind, ROOT_PATH, Strategy, TaskLabel, child_path,
 };
@@ -27,6 +27,8 @@ use std::str::FromStr;
 const PREFIX: &str = "pcr1.";
 /// Added to the kind of an operation of another task than the one before.
 const SWITCH: u64 = 32;
+/// Added to the kind of an operation on another object than the one before.
+const OBJECT: u64 = 64;
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 /// A run that can be repeated.
@@ -76,7 +78,7 @@ pub(super) fn tree(labels: &[TaskLabel]) -> Vec<(Option<u32>, u32)> {
 }
 
 /// The paths of tasks.
-fn paths(tasks: &[(Option<u32>, u32)]) -> Option<Vec<u64>> {
+pub(super) fn paths(tasks: &[(Option<u32>, u32)]) -> Option<Vec<u64>> {
     let mut paths: Vec<u64> = Vec::with_capacity(tasks.len());
     for &(parent, nth) in tasks {
         let above = match parent {
@@ -127,17 +129,17 @@ impl Reading<'_> {
 impl Token {
     /// The text, as bytes.
     pub(super) fn text(&self) -> Vec<u8> {
-        let mut out = Bytes(Vec::new());
+        let mut out = Bytes(Vec::with_capacity(128));
         let position = Strategy::ALL.iter().position(|&one| one == self.strategy).unwrap_or(0);
         let form = u64::from(matches!(self.form, TokenForm::Choices { .. }));
         out.number(form).number(position as u64).number(self.workers as u64).number(self.limit);
         out.number(self.seed).number(self.hash);
-        let FaultRates { spurious, late, spawn, stacks, close, stall, cancel_at, budget_at } =
-            self.faults;
+        let FaultRates { spurious, late, spawn, stacks, close, stall, .. } = self.faults;
+        let FaultRates { cancel_at, budget_at, recharge_at, .. } = self.faults;
         for rate in [spurious, late, spawn, stacks, close, stall] {
             out.number(rate.into());
         }
-        for at in [cancel_at, budget_at] {
+        for at in [cancel_at, budget_at, recharge_at] {
             out.number(at.map_or(0, |at| at + 1));
         }
         match &self.form {
@@ -173,17 +175,23 @@ impl Token {
                     };
                 }
                 out.number(*steps).number(trace.len() as u64);
-                let mut last = 0;
-                for &(task, kind) in trace {
-                    match task == last {
-                        true => out.number(kind.number()),
-                        false => out.number(SWITCH + kind.number()).number(task.into()),
-                    };
-                    last = task;
+                let mut last = (0, 0);
+                for &TraceStep { task, op, object } in trace {
+                    let switch = if task == last.0 { 0 } else { SWITCH };
+                    let other = if object == last.1 { 0 } else { OBJECT };
+                    out.number(op.number() + switch + other);
+                    if switch > 0 {
+                        out.number(task.into());
+                    }
+                    if other > 0 {
+                        out.number(object.into());
+                    }
+                    last = (task, object);
                 }
             }
         }
-        let mut text = PREFIX.as_bytes().to_vec();
+        let mut text = Vec::with_capacity(PREFIX.len() + out.0.len() / 3 * 4 + 4);
+        text.extend_from_slice(PREFIX.as_bytes());
         for chunk in out.0.chunks(3) {
             let word = chunk.iter().fold(0_u32, |word, &byte| word << 8 | u32::from(byte));
             let word = word << (8 * (3 - chunk.len()));
@@ -227,8 +235,19 @@ fn parse(text: &str) -> Option<Token> {
     let mut rate = || u32::try_from(read.number()?).ok();
     let (spurious, late, spawn) = (rate()?, rate()?, rate()?);
     let (stacks, close, stall) = (rate()?, rate()?, rate()?);
-    let (cancel_at, budget_at) = (read.number()?.checked_sub(1), read.number()?.checked_sub(1));
-    let faults = FaultRates { spurious, late, spawn, stacks, close, stall, cancel_at, budget_at };
+    let mut place = || Some(read.number()?.checked_sub(1));
+    let (cancel_at, budget_at, recharge_at) = (place()?, place()?, place()?);
+    let faults = FaultRates {
+        spurious,
+        late,
+        spawn,
+        stacks,
+        close,
+        stall,
+        cancel_at,
+        budget_at,
+        recharge_at,
+    };
     let form = match form {
         0 => {
             let length = read.length()?;
@@ -261,14 +280,17 @@ fn parse(text: &str) -> Option<Token> {
             }
             let (steps, length) = (read.number()?, read.length()?);
             let mut trace: Trace = Vec::with_capacity(length);
-            let mut task = 0;
+            let (mut task, mut object) = (0, 0);
             for _ in 0..length {
-                let mut kind = read.number()?;
-                if kind >= SWITCH {
-                    kind -= SWITCH;
+                let kind = read.number()?;
+                if kind & SWITCH != 0 {
                     task = u32::try_from(read.number()?).ok()?;
                 }
-                trace.push((task, OpKind::of_number(kind)));
+                if kind & OBJECT != 0 {
+                    object = u32::try_from(read.number()?).ok()?;
+                }
+                let op = OpKind::of_number(kind & !(SWITCH | OBJECT));
+                trace.push(TraceStep { task, op, object });
             }
             TokenForm::Choices { tasks, deviations, steps, trace }
         }

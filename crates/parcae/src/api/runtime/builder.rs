@@ -5,12 +5,14 @@ mod limits;
 use super::{Handle, KeptRuntime, Runtime, RuntimeInner};
 use crate::api::engine::{Engine, EngineError, EngineOpts};
 use crate::base::error::Result;
-use crate::sched::Victims;
 use crate::sched::lab::Lab;
+use crate::sched::run_queue::Charging;
+use crate::sched::task::TenantIndex;
+use crate::sched::{SocketBackend, Victims};
 use crate::scope::budget::{Budget, BudgetPool, OnExhausted, Slice};
 use crate::scope::cancel::CancelNode;
-use crate::scope::cap::{AuditLevel, Mint};
-use crate::scope::cx::{self, Preempt, TaskSettings};
+use crate::scope::cap::{AuditLevel, IoAuthority, Mint};
+use crate::scope::cx::{self, Preempt, TaskSettings, TurnLength};
 use crate::scope::profile::Profile;
 use crate::stack::{self, StackError, StackSize};
 use crate::view::inspect::OnDeadlock;
@@ -47,7 +49,8 @@ pub struct Builder<P: Profile> {
     pub(super) preempt: Option<Preempt>,
     /// The value of `PARCAE_SEED`, if it is not a number.
     wrong_seed: Option<String>,
-    _profile: PhantomData<P>,
+    /// A builder is used by any thread, whatever the type of the profile.
+    _profile: PhantomData<fn() -> P>,
 }
 
 impl<P: Profile> Builder<P> {
@@ -161,9 +164,50 @@ impl<P: Profile> Builder<P> {
         self
     }
 
+    /// Maximum number of tenants that are open at once: nurseries with a
+    /// [share](crate::NurseryOpts::share), of which those of one name and parent count as one.
+    /// Default: 256. The first share allocates the table, about half a kilobyte for each tenant and
+    /// worker; without shares it costs nothing. 0 refuses all shares.
+    pub fn max_tenants(mut self, tenants: usize) -> Builder<P> {
+        self.engine.max_tenants = tenants;
+        self
+    }
+
+    /// How exactly turns of tenants follow the clock. Default: [`Charging::Hybrid`].
+    ///
+    /// ```
+    /// use parcae::policy::Charging;
+    /// use parcae::prelude::*;
+    ///
+    /// let rt = Runtime::builder().workers(1).charging(Charging::Exact).build()?;
+    /// # Ok::<(), parcae::runtime::BuildError>(())
+    /// ```
+    pub fn charging(mut self, charging: Charging) -> Builder<P> {
+        self.engine.charging = charging;
+        self
+    }
+
     /// The workers from which an idle worker steals.
     pub fn victims(mut self, victims: Victims) -> Builder<P> {
         self.engine.victims = victims;
+        self
+    }
+
+    /// The way in which tasks read from sockets, write to them and accept connections, with the
+    /// crate `parcae-io`. Default: [`SocketBackend::Epoll`], which is as fast or faster on small
+    /// messages; a ring may win where system calls are dear. A kernel or a container may forbid
+    /// io_uring: [dumps](Runtime::dump) show the backend in force, and `parcae_io::net::backend`
+    /// returns it. The deterministic executor simulates sockets, whatever is chosen.
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    /// use parcae::runtime::SocketBackend;
+    ///
+    /// let rt = Runtime::builder().sockets(SocketBackend::Ring).build()?;
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn sockets(mut self, backend: SocketBackend) -> Builder<P> {
+        self.engine.sockets = backend;
         self
     }
 
@@ -383,6 +427,8 @@ impl<P: Profile> Builder<P> {
             Mint::new(AUDIT_ENTRIES, self.audit, Box::new(move || shared.now()))
         });
         let pool = Arc::new(BudgetPool::new(self.budget, None));
+        let preempt = self.preempt.unwrap_or_default();
+        let tally = engine.root_tally().filter(|_| measure == Measure::Times);
         let settings = TaskSettings {
             nursery: 0,
             owner: 0,
@@ -393,12 +439,16 @@ impl<P: Profile> Builder<P> {
             grant: Slice::named(P::ROOT),
             child_grant: self.slice.map_or(Slice::default_of(P::CHILD), Slice::named),
             issuer: mint.issuer(),
+            io: P::ID.needs_capability().then(|| Arc::new(IoAuthority::none())),
             on_exhausted: self.on_exhausted,
             on_exhausted_child: None,
             interval,
-            preempt: self.preempt.unwrap_or_default(),
+            preempt,
+            turns: TurnLength::of(preempt, TenantIndex::DEFAULT, &engine.shared()),
+            tenant: TenantIndex::DEFAULT,
+            reports: tally.is_some() || self.engine.deterministic,
             name: None,
-            tally: engine.root_tally().filter(|_| measure == Measure::Times),
+            tally,
         };
         let settings = Arc::new(settings);
         let root: Weak<dyn Any + Send + Sync> = Arc::downgrade(&settings) as _;

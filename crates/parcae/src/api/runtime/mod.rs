@@ -45,7 +45,8 @@ use crate::base::error::Result;
 use crate::scope::budget::Standing;
 use crate::scope::cancel::{CancelReason, CancelToken};
 use crate::scope::cap::{
-    Audit, BudgetLimits, CapBudget, CapChannel, CapSpawn, ChannelLimits, Delegation, Mint,
+    Audit, BudgetLimits, CapBudget, CapChannel, CapExec, CapFs, CapNet, CapShare, CapSpawn,
+    ChannelLimits, Delegation, ExecLimits, FsLimits, FsPlace, Mint, NetLimits, ShareLimits,
     SpawnLimits,
 };
 use crate::scope::cx::{self, Cx, TaskSettings};
@@ -356,6 +357,40 @@ impl<P: Profile> Runtime<P> {
     /// Mints a capability to create channels.
     pub fn cap_channel(&self, limits: ChannelLimits, delegation: Delegation) -> CapChannel {
         self.inner().mint.channel(limits, delegation)
+    }
+
+    /// Mints a capability to open sockets.
+    pub fn cap_net(&self, limits: NetLimits, delegation: Delegation) -> CapNet {
+        self.inner().mint.net(limits, delegation)
+    }
+
+    /// Mints a capability to use the files beneath a directory. Under the deterministic executor
+    /// the directory is one of the simulated disks.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such directory.
+    pub fn cap_fs(
+        &self,
+        directory: impl AsRef<std::path::Path>,
+        limits: FsLimits,
+        delegation: Delegation,
+    ) -> Result<CapFs> {
+        let place = match self.inner().settings.shared.config.deterministic {
+            true => FsPlace::Simulated,
+            false => FsPlace::System,
+        };
+        Ok(self.inner().mint.fs(directory.as_ref(), limits, delegation, place)?)
+    }
+
+    /// Mints a capability to start programs.
+    pub fn cap_exec(&self, limits: ExecLimits, delegation: Delegation) -> CapExec {
+        self.inner().mint.exec(limits, delegation)
+    }
+
+    /// Mints a capability to open nurseries with a share of the processors.
+    pub fn cap_share(&self, limits: ShareLimits, delegation: Delegation) -> CapShare {
+        self.inner().mint.share(limits, delegation)
     }
 
     /// The audit log of capabilities: minted, used, refused, revoked.

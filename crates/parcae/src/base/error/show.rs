@@ -113,6 +113,7 @@ impl fmt::Display for ErrorKind {
                 "the runtime itself panicked while it ran the task; please report this defect",
             ),
             ErrorKind::Capability(refused) => write!(f, "{refused}"),
+            ErrorKind::ShareRefused(refused) => write!(f, "{refused}"),
             ErrorKind::Several(errors) => {
                 write!(f, "{} tasks failed", errors.len())?;
                 for error in errors.iter() {

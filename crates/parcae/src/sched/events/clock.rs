@@ -24,6 +24,8 @@ pub(crate) struct Clock {
     /// One reading of both clocks.
     ticks: u64,
     at: Instant,
+    /// See [`Clock::short`].
+    short: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +46,13 @@ impl Clock {
     fn of(source: TickSource) -> Clock {
         let at = Instant::now();
         let ticks = if source == TickSource::Counter { counter::read() } else { 0 };
-        Clock { source, ticks, at }
+        let mut clock = Clock { source, ticks, at, short: 0 };
+        let reading = (0..8).map(|_| {
+            let before = clock.ticks();
+            clock.ticks() - before
+        });
+        clock.short = reading.min().unwrap_or(0).clamp(16, 1 << 16) * 32;
+        clock
     }
 
     /// Ticks since the beginning.
@@ -62,6 +70,14 @@ impl Clock {
     pub(crate) fn ticks_after_reads(&self) -> u64 {
         counter::wait_for_reads();
         self.ticks()
+    }
+
+    /// A distance between events, in ticks, that is short in comparison with a reading of this
+    /// clock: 32 times the time that a reading takes. About a thousand ticks of the counter; more
+    /// where a reading is a system call or is simulated.
+    #[inline]
+    pub(crate) fn short(&self) -> u64 {
+        self.short
     }
 
     /// Duration of a tick. Sleeps if the clock was made just now.

@@ -39,7 +39,8 @@ impl EventLog {
         self.keeps.store(keeps, Ordering::Relaxed); // see `keeps`
     }
 
-    fn keeps(&self) -> bool {
+    /// Whether events are kept.
+    pub(crate) fn keeps(&self) -> bool {
         self.keeps.load(Ordering::Relaxed) // see `keeps`
     }
 

@@ -6,7 +6,8 @@
 //! | file | owns |
 //! |---|---|
 //! | `kind` | kinds of events and their encoding in four words |
-//! | `ring` | the last events of one worker, overwritten when full |
+//! | `packed` | the same in one word, where the events before it tell the rest |
+//! | `ring` | the last events of one worker, packed, overwritten when full |
 //! | `log` | all events of a deterministic run |
 //! | `names` | numbers for places, names and wait reasons, so that an event fits into four words |
 //! | `clock` | timestamps: a cheap tick counter and its rate |
@@ -24,14 +25,15 @@
 //!
 //! Every `note_*` starts with [`Tracer::is_on`]: a load of a word that does not change, on a cache
 //! line that is read anyway. A function is called only if a recording, the deterministic log or
-//! the measurement of times is on.
+//! the measurement of times is on. While a recording alone is on, the frequent events are one word
+//! each, appended without a reading of the clock (`ring`).
 //!
 //! # Timestamps
 //!
 //! The event that ends a turn is stamped, and the event that begins the next turn reuses that stamp
 //! if the next task came from this worker's own queues. A task from elsewhere was queued by another
 //! worker, perhaps after that stamp, so the clock is read again
-//! ([`EventWriter::came_from_elsewhere`]). Hence the stamps order a task's spawn before its start
+//! (`Worker::came_from_elsewhere`). Hence the stamps order a task's spawn before its start
 //! and its wake before its resume. Stamps of one worker never decrease.
 //!
 //! Where events come fast, several share a reading ([`EventWriter::in_order`]): the later ones have
@@ -60,6 +62,7 @@ pub(crate) mod histogram;
 pub(crate) mod kind;
 pub(crate) mod log;
 pub(crate) mod names;
+mod packed;
 pub(crate) mod ring;
 pub(crate) mod spans;
 pub(crate) mod times;
@@ -69,7 +72,7 @@ mod writer;
 pub(crate) use clock::Rate;
 pub(crate) use kind::{EventKind, WaitReason, cancel_code};
 pub(crate) use log::EventLog;
-pub(crate) use ring::{EventRing, Words};
+pub(crate) use ring::{EventRing, RingCursor, Words};
 pub(crate) use times::TaskTimes;
 pub use tracer::Stamps;
 pub(crate) use tracer::{Tracer, TracerOpts};

@@ -33,7 +33,7 @@ mod on {
     }
 
     /// The span of a task. Part of the task's frame.
-    #[derive(Debug)]
+    #[derive(Debug, Clone)]
     pub(crate) struct Span(OnceCell<tracing::Span>);
 
     /// A task was spawned, by the running task if there is one.
@@ -71,6 +71,14 @@ mod on {
             }
         }
 
+        /// The task runs in a new frame from now on, with the span that the last one had.
+        pub(crate) fn resume(&self, kept: &Span) {
+            if let Some(span) = kept.0.get() {
+                self.0.get_or_init(|| span.clone());
+            }
+            self.enter();
+        }
+
         /// The task leaves this thread, for now.
         pub(crate) fn exit(&self) {
             if let Some(span) = self.0.get() {
@@ -81,7 +89,11 @@ mod on {
         }
 
         /// An event of the running task.
-        pub(crate) fn note(&self, kind: EventKind, resource: Option<crate::budget::Resource>) {
+        pub(crate) fn note(
+            &self,
+            kind: EventKind,
+            resource: Option<parcae_core::budget::Resource>,
+        ) {
             let Some(span) = self.0.get() else { return };
             let resource = resource.map(tracing::field::display);
             contained(|| match kind {
@@ -124,7 +136,7 @@ mod off {
     use std::panic::Location;
 
     /// The empty twin.
-    #[derive(Debug)]
+    #[derive(Debug, Clone)]
     pub(crate) struct Span;
 
     #[inline(always)]
@@ -143,10 +155,13 @@ mod off {
         pub(crate) fn enter(&self) {}
 
         #[inline(always)]
+        pub(crate) fn resume(&self, _: &Span) {}
+
+        #[inline(always)]
         pub(crate) fn exit(&self) {}
 
         #[inline(always)]
-        pub(crate) fn note(&self, _: EventKind, _: Option<crate::budget::Resource>) {}
+        pub(crate) fn note(&self, _: EventKind, _: Option<parcae_core::budget::Resource>) {}
 
         #[inline(always)]
         pub(crate) fn end(&self, _: Option<&Error>) {}

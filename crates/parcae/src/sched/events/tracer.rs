@@ -1,6 +1,7 @@
 //! Tracing state of a scheduler: which recordings are on, the rings, the clock.
 
 use super::clock::Clock;
+use super::kind::OUTSIDE;
 use super::names::NameTable;
 use super::ring::EventRing;
 use super::times::WorkerTimes;
@@ -19,11 +20,12 @@ const EXACT: u32 = 8;
 
 /// Precision of the times in a recording.
 ///
-/// A reading of the clock takes as long as half a yield. So where events of a worker come faster
-/// than about half a microsecond, up to 16 in a row share a reading. The trace spreads them evenly
-/// over the time until the next reading. Their order is always exact, and so are the times of turns
-/// that are longer. A single long turn among many short ones is the exception: up to 15 short ones
-/// before it may appear longer at its expense.
+/// A reading of the clock takes as long as half a yield. So events of a worker that come within
+/// about six microseconds share a reading, at most 256 of them. The trace spreads them evenly over
+/// the time until the next reading. Their order is always exact, and so are the times of turns that
+/// take more than about three microseconds and follow others of that length. A single long turn
+/// among many short ones is the exception: the short ones before it may appear longer at its
+/// expense.
 ///
 /// ```
 /// use parcae::prelude::*;
@@ -191,13 +193,17 @@ impl Tracer {
             if enough(self.ring(worker)) {
                 continue;
             }
-            let ring = Box::into_raw(Box::new(EventRing::new(events)));
+            let ring = Box::into_raw(Box::new(EventRing::new(worker, events)));
             let old = place.swap(ring, Ordering::Release); // pairs with the Acquire in `ring`
-            state.retired.extend(NonNull::new(old).map(RetiredRing));
+            if let Some(old) = NonNull::new(old) {
+                // SAFETY: freed with this.
+                unsafe { old.as_ref() }.restart(); // its worker looks for the new one
+                state.retired.push(RetiredRing(old));
+            }
         }
         let mut outside = self.outside();
         if !enough(outside.as_ref()) {
-            *outside = Some(EventRing::new(events));
+            *outside = Some(EventRing::new(OUTSIDE, events));
         }
     }
 }

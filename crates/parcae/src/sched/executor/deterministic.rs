@@ -9,7 +9,7 @@
 
 use crate::base::rng::Rng;
 use crate::sched::Shared;
-use crate::sched::lab::{Lab, Trouble};
+use crate::sched::lab::{Lab, LabState, Trouble};
 use crate::sched::worker::{self, Worker};
 use std::sync::Arc;
 use std::thread::{self, ThreadId};
@@ -66,13 +66,21 @@ impl Conductor {
             return self.run_bare(lab, done);
         }
         let mut awake = Vec::with_capacity(self.workers.len());
-        let mut stuck = 0;
+        let (mut stuck, mut jumps) = (0, 0_u64);
+        let lab = self.shared.lab.as_deref();
         while !done() {
-            self.shared.fire_timers();
+            self.fire_timers();
             awake.clear();
             awake.extend(self.workers.iter().filter(|w| !self.shared.idle.is_asleep(w.index)));
             if awake.is_empty() {
+                if self.shared.has_deadlines()
+                    && lab.is_some_and(|l| self.is_partly_stuck(l, jumps))
+                {
+                    continue;
+                }
                 if self.shared.jump_to_next_deadline() {
+                    jumps += 1;
+                    lab.iter().for_each(|lab| self.tell_time(lab));
                     continue;
                 }
                 self.tell_deadlock();
@@ -80,6 +88,10 @@ impl Conductor {
                     self.shared.conductor.park();
                 }
                 stuck += 1;
+                continue;
+            }
+            if lab.is_some_and(|lab| self.stalls(&mut lab.lock())) {
+                self.shared.jump_to_next_deadline();
                 continue;
             }
             let worker: &Worker = awake[self.choose(awake.len())];
@@ -90,6 +102,32 @@ impl Conductor {
             go(worker);
             self.stop_if_told();
         }
+    }
+
+    /// Acts on the deadlines that have passed. In the lab, those of one instant come in any order.
+    fn fire_timers(&self) {
+        match &self.shared.lab {
+            Some(lab) if !lab.lock().ticks() => {
+                self.shared.fire_timers_by(|due| lab.lock().executor_number(due));
+            }
+            _ => self.shared.fire_timers(),
+        }
+    }
+
+    /// Time has jumped to a deadline, because no task was ready. The lab may let it be late.
+    fn tell_time(&self, lab: &Lab) {
+        let mut state = lab.lock();
+        if state.is_late()
+            && let Some(log) = &self.shared.log
+        {
+            log.advance_to(log.now() + LATE);
+        }
+        state.is_now(self.shared.now());
+    }
+
+    /// Whether time passes although a task is ready.
+    fn stalls(&self, state: &mut LabState) -> bool {
+        state.may_stall() && self.shared.has_deadlines() && state.stalls()
     }
 
     /// Tells the lab that all tasks wait, and for nothing.
@@ -128,11 +166,7 @@ impl Conductor {
                 let mut state = lab.lock();
                 worker.tell_ready(&mut state);
                 worker.tell_events(&mut state);
-                if !state.has_none_ready()
-                    && state.may_stall()
-                    && self.shared.has_deadlines()
-                    && state.stalls()
-                {
+                if !state.has_none_ready() && self.stalls(&mut state) {
                     drop(state);
                     self.shared.jump_to_next_deadline();
                     self.shared.fire_timers();
@@ -165,15 +199,8 @@ impl Conductor {
             }
             if self.shared.jump_to_next_deadline() {
                 jumps += 1;
-                let mut state = lab.lock();
-                if state.is_late()
-                    && let Some(log) = &self.shared.log
-                {
-                    log.advance_to(log.now() + LATE);
-                }
-                state.is_now(self.shared.now());
-                drop(state);
-                self.shared.fire_timers_by(|due| lab.lock().executor_number(due));
+                self.tell_time(lab);
+                self.fire_timers();
                 continue;
             }
             lab.lock().has(Trouble::Deadlock);
@@ -193,7 +220,9 @@ impl Conductor {
         }
         let told = self.shared.host.some_asleep(&self.shared) > 0;
         if told {
-            lab.lock().has(Trouble::Deadlock);
+            let mut state = lab.lock();
+            self.workers[0].tell_events(&mut state);
+            state.has(Trouble::Deadlock);
         }
         told
     }

@@ -132,6 +132,7 @@ impl ThreadSet {
         worker::make_current(worker);
         // A worker that has retired before is still marked as resting.
         self.shared.monitor.back_to_work(&thread.resting);
+        worker.warm_up();
         worker.go();
         worker::make_current(std::ptr::null());
         self.shared.remotes[worker.index].poller.close();

@@ -63,6 +63,7 @@ pub(crate) use parker::Parker;
 pub use poller::KernelEvents;
 #[cfg(all(test, loom, not(feature = "io")))]
 pub(crate) use poller::KernelEvents;
+pub use poller::SocketBackend;
 pub(crate) use poller::{Poller, Slept};
 pub(crate) use spin::{Spin, SpinPolicy};
 

@@ -1,7 +1,7 @@
 //! The poller of a worker: the one place where it sleeps.
 //!
 //! At first a futex. When a task of the worker first waits for a descriptor, the worker
-//! [gets](Poller::install) the kernel's events ([`KernelEvents`]: an epoll instance and an
+//! gets (`Poller::install`) the kernel's events ([`KernelEvents`]: an epoll instance and an
 //! eventfd), for good: from then on it sleeps there and nowhere else. Other threads reach it only
 //! through `wake` and `call`, whichever it is.
 //!
@@ -65,6 +65,29 @@ pub trait KernelEvents: Any + Send + Sync {
     /// The worker has ended, and its tasks with it. Wakes the tasks of other schedulers that wait
     /// for events here: they wait elsewhere. Called on the worker's thread.
     fn close(&self);
+
+    /// The backends in force, for dumps: "epoll, 3 descriptors". Called by any thread.
+    fn describe(&self) -> String {
+        String::new()
+    }
+
+    /// The number of descriptors with input that the worker has not taken. It must not take events
+    /// away from the worker, which is stuck. Called by any thread.
+    fn neglected(&self) -> usize {
+        0
+    }
+}
+
+/// The way in which tasks read from sockets, write to them and accept connections: see
+/// [`Builder::sockets`](crate::runtime::Builder::sockets).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum SocketBackend {
+    /// Readiness by epoll, then a system call that does not wait.
+    #[default]
+    Epoll,
+    /// Operations of io_uring, submitted in batches. Where the kernel does not allow it: epoll.
+    Ring,
 }
 
 /// The sleeping place of one worker.
@@ -115,6 +138,16 @@ impl Poller {
     /// Whether descriptors are registered. Asked by the worker.
     pub(crate) fn is_watching(&self) -> bool {
         self.events.get().is_some_and(|events| events.is_watching())
+    }
+
+    /// The backends in force; `None` until a task has waited for a descriptor.
+    pub(crate) fn describe(&self) -> Option<String> {
+        self.events.get().map(|events| events.describe())
+    }
+
+    /// The number of descriptors with input that the worker has not taken.
+    pub(crate) fn neglected(&self) -> usize {
+        self.events.get().map_or(0, |events| events.neglected())
     }
 
     /// The kernel's events, once a task has waited for a descriptor.

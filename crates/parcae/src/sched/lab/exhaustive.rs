@@ -1,4 +1,5 @@
-//! All schedules of a small test: depth first, with sleep sets, those with few preemptions first.
+//! All schedules of a small test: depth first, with sleep sets, those that differ little from the
+//! default policy first.
 //!
 //! P. Godefroid: Partial-order methods for the verification of concurrent systems (LNCS 1032,
 //! 1996). The path of the last schedule is kept as a list of nodes. The next schedule repeats the
@@ -11,17 +12,26 @@
 //!
 //! # Rounds
 //!
-//! M. Musuvathi, S. Qadeer: Iterative context bounding for systematic testing of multithreaded
-//! programs (PLDI 2007). Depth first alone changes the end of a long run again and again, and comes
-//! to its beginning after all of those. So round k tries the schedules in which at most k tasks are
-//! preempted that could have gone on; most bugs need one or two. The search ends with the first
-//! round in which no choice was left out. That round is a search with sleep sets alone, so all
-//! schedules were tried; sleep sets may hide schedules of the rounds before it from those rounds.
+//! M. Emmi, S. Qadeer, Z. Rakamarić: Delay-bounded scheduling (POPL 2011). Depth first alone
+//! changes the end of a long run again and again, and comes to its beginning after all of those. So
+//! a round tries the schedules in which at most so many choices differ from the default policy: 1,
+//! then 2, 4 and so on; most bugs need one or two. The search ends with the first round in which no
+//! choice was left out. That round is a search with sleep sets alone, so all schedules were tried;
+//! sleep sets may hide schedules of the rounds before it from those rounds.
+//!
+//! Rejected: counting only preemptions of tasks that could have gone on (M. Musuvathi, S. Qadeer:
+//! Iterative context bounding, PLDI 2007). All orders of tasks that wait, yield or end are free
+//! then: a loop that yields, or a few waits that may end early, fill a round with thousands of
+//! schedules that differ at their ends alone.
 //!
 //! # Repeating one schedule
 //!
-//! A schedule follows from the choices up to its last node and from the tasks that sleep there.
-//! Those are the [memory](Chooser::memory) of the search.
+//! A schedule follows from the choices up to its last node, and from the tasks that sleep at the
+//! last node at which a task was chosen. Those are the [memory](Chooser::memory) of the search.
+//!
+//! # Numbers
+//!
+//! A number other than 0 is such a choice, too: a fault, or another order of timers.
 
 use super::op::{Op, OpKind};
 use super::strategy::{Choice, Chooser};
@@ -33,15 +43,16 @@ pub(crate) struct ExhaustiveSearch {
     asleep: Vec<(u32, Op)>,
     redundant: bool,
     complete: bool,
-    /// The most preemptions of this round, and those of the present schedule.
+    /// The most choices of this round that differ from the default policy, and those of the present
+    /// schedule.
     bound: u32,
-    preempted: u32,
+    delays: u32,
     /// Whether this round has left out a choice because of its bound.
     cut: bool,
     /// Whether it repeats one schedule, and searches nothing.
     repeats: bool,
-    /// Whether every choice other than the usual one counts as a preemption, and none sleeps.
-    counts_all: bool,
+    /// Whether there is one round, in which no task sleeps.
+    of_few: bool,
 }
 
 struct Node {
@@ -50,20 +61,25 @@ struct Node {
     /// Those that sleep, and those that were tried.
     asleep: Vec<(u32, Op)>,
     chosen: usize,
-    /// The task that would be preempted by any other choice.
-    current: Option<usize>,
-    /// Preemptions before this node.
-    preempted: u32,
+    /// The choice of the default policy.
+    usual: usize,
+    /// Choices before this node that differ from it.
+    delays: u32,
 }
 
 impl Node {
+    /// Whether it is a number that is chosen, and no task.
+    fn is_of_number(&self) -> bool {
+        self.choices.first().is_some_and(|first| first.0 == u32::MAX)
+    }
+
     fn is_asleep(&self, at: usize) -> bool {
         self.asleep.iter().any(|(task, _)| *task == self.choices[at].0)
     }
 
-    /// Preemptions, if this is chosen.
-    fn preempted_with(&self, at: usize) -> u32 {
-        self.preempted + u32::from(self.current.is_some_and(|current| current != at))
+    /// Choices that differ from the default policy, if this is chosen.
+    fn delays_with(&self, at: usize) -> u32 {
+        self.delays + u32::from(self.usual != at)
     }
 }
 
@@ -78,37 +94,30 @@ impl ExhaustiveSearch {
             asleep: Vec::new(),
             redundant: false,
             complete: false,
-            bound: 2,
-            preempted: 0,
+            bound: 1,
+            delays: 0,
             cut: false,
             repeats: false,
-            counts_all: false,
+            of_few: false,
         }
     }
 
     /// A search of all schedules with at most so many choices that differ from the default policy,
     /// without sleep sets. It ends after that round.
     pub(crate) fn of_few(deviations: u32) -> ExhaustiveSearch {
-        ExhaustiveSearch { bound: deviations, counts_all: true, ..ExhaustiveSearch::new() }
+        ExhaustiveSearch { bound: deviations, of_few: true, ..ExhaustiveSearch::new() }
     }
 
-    fn step(
-        &mut self,
-        choices: impl FnOnce() -> Vec<(u32, Op)>,
-        usual: usize,
-        current: Option<usize>,
-    ) -> usize {
+    fn step(&mut self, choices: impl FnOnce() -> Vec<(u32, Op)>, usual: usize) -> usize {
         if self.redundant || self.depth >= DEEPEST {
             return usual;
         }
-        let current = if self.counts_all { Some(usual) } else { current };
         if self.depth == self.nodes.len() {
             let (choices, asleep) = (choices(), self.asleep.clone());
-            let preempted = self.preempted;
-            let mut node = Node { choices, asleep, chosen: usual, current, preempted };
+            let mut node = Node { choices, asleep, chosen: usual, usual, delays: self.delays };
             let order = std::iter::once(usual).chain(0..node.choices.len());
             let mut awake = order.filter(|&at| !node.is_asleep(at));
-            let within = |at: &usize| node.preempted_with(*at) <= self.bound;
+            let within = |at: &usize| node.delays_with(*at) <= self.bound;
             match awake.find(within) {
                 Some(chosen) => node.chosen = chosen,
                 None => {
@@ -119,10 +128,10 @@ impl ExhaustiveSearch {
             self.nodes.push(node);
         }
         let node = &self.nodes[self.depth];
-        if !self.counts_all {
+        if !self.of_few {
             self.asleep.clone_from(&node.asleep);
         }
-        self.preempted = node.preempted_with(node.chosen);
+        self.delays = node.delays_with(node.chosen);
         self.depth += 1;
         node.chosen
     }
@@ -134,7 +143,7 @@ impl ExhaustiveSearch {
             node.asleep.push(tried);
             let awake = (0..node.choices.len()).filter(|&at| !node.is_asleep(at));
             let (within, beyond): (Vec<_>, Vec<_>) =
-                awake.partition(|&at| node.preempted_with(at) <= self.bound);
+                awake.partition(|&at| node.delays_with(at) <= self.bound);
             self.cut |= !beyond.is_empty();
             if let Some(&next) = within.first() {
                 node.chosen = next;
@@ -148,14 +157,14 @@ impl ExhaustiveSearch {
 
 impl Chooser for ExhaustiveSearch {
     fn begin(&mut self, _seed: u64) {
-        (self.depth, self.preempted) = (0, 0);
+        (self.depth, self.delays) = (0, 0);
         self.redundant = self.complete;
         self.asleep.clear();
     }
 
     fn choose(&mut self, choice: &Choice<'_>) -> usize {
         let choices = || choice.enabled.iter().map(|e| (e.task, e.op)).collect();
-        self.step(choices, choice.usual(), choice.current).min(choice.enabled.len() - 1)
+        self.step(choices, choice.usual()).min(choice.enabled.len() - 1)
     }
 
     fn does(&mut self, task: u32, op: Op) {
@@ -166,7 +175,7 @@ impl Chooser for ExhaustiveSearch {
         // Values are no tasks: their numbers are above all tasks, and they never sleep.
         let asleep = std::mem::take(&mut self.asleep);
         let values = || (0..below).map(|at| (u32::MAX - at as u32, Op::default())).collect();
-        let at = self.step(values, 0, None).min(below - 1);
+        let at = self.step(values, 0).min(below - 1);
         self.asleep = asleep;
         at
     }
@@ -180,20 +189,23 @@ impl Chooser for ExhaustiveSearch {
             return true;
         }
         // The round is over.
-        if !std::mem::take(&mut self.cut) || self.counts_all {
+        if !std::mem::take(&mut self.cut) || self.of_few {
             self.complete = true;
             return false;
         }
-        self.bound += 1;
+        self.bound *= 2;
         true
     }
 
     fn memory(&self) -> Vec<u64> {
         let last = self.nodes.last();
-        let preempted = last.map_or(0, |node| node.preempted_with(node.chosen));
-        let mut memory = vec![self.bound.into(), preempted.into(), self.nodes.len() as u64];
+        let delays = last.map_or(0, |node| node.delays_with(node.chosen));
+        let sleeps = self.nodes.iter().rposition(|node| !node.is_of_number());
+        let sleepers = sleeps.map_or(&[][..], |at| &self.nodes[at].asleep);
+        let (length, sleeps) = (self.nodes.len() as u64, sleeps.map_or(0, |at| at as u64));
+        let mut memory = vec![self.bound.into(), delays.into(), length, sleeps];
         memory.extend(self.nodes.iter().map(|node| node.chosen as u64));
-        for (task, op) in last.map_or(&[][..], |node| &node.asleep) {
+        for (task, op) in sleepers {
             memory.extend([u64::from(*task), op.kind.number(), op.object.into()]);
         }
         memory
@@ -201,8 +213,8 @@ impl Chooser for ExhaustiveSearch {
 
     fn remember(&mut self, memory: &[u64]) {
         *self = ExhaustiveSearch::new();
-        let [bound, preempted, length, rest @ ..] = memory else { return };
-        let preempted = *preempted as u32;
+        let [bound, delays, length, sleeps, rest @ ..] = memory else { return };
+        let delays = *delays as u32;
         self.bound = u32::try_from(*bound).unwrap_or(u32::MAX);
         self.repeats = true;
         let (path, asleep) = rest.split_at((*length as usize).min(rest.len()));
@@ -211,11 +223,11 @@ impl Chooser for ExhaustiveSearch {
             (words[0] as u32, op)
         };
         let asleep: Vec<(u32, Op)> = asleep.chunks_exact(3).map(sleeper).collect();
-        // Nothing is tried below these nodes: only the last one says who sleeps.
+        // Nothing is tried below these nodes: only one of them says which tasks sleep.
         let node = |(at, &chosen): (usize, &u64)| {
-            let asleep = if at + 1 == path.len() { asleep.clone() } else { Vec::new() };
+            let asleep = if at as u64 == *sleeps { asleep.clone() } else { Vec::new() };
             let chosen = chosen as usize;
-            Node { choices: Vec::new(), asleep, chosen, current: None, preempted }
+            Node { choices: Vec::new(), asleep, chosen, usual: chosen, delays }
         };
         self.nodes = path.iter().enumerate().map(node).collect();
     }

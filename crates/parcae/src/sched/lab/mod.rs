@@ -11,13 +11,19 @@
 //! | `strategy` | the interface of strategies, and the short ones |
 //! | `pct`, `pos`, `urw`, `exhaustive`, `feedback` | a strategy each |
 //! | `script` | the choices of a recorded run |
+//! | `hold` | one task after another, each up to an operation |
 //! | `fork` | the beginning of one run and the end of another |
+//! | `numbers` | numbers of tasks and objects, the same in each repetition |
+//! | `faults` | which faults happen, and where |
 //! | `state` | a schedule: tasks, ready tasks, choices, the rolling hash |
 //! | `record` | steps of a run, for people |
 
 mod exhaustive;
+mod faults;
 mod feedback;
 mod fork;
+mod hold;
+mod numbers;
 mod op;
 mod pct;
 mod pos;
@@ -28,21 +34,27 @@ mod strategy;
 mod urw;
 
 pub(crate) use exhaustive::ExhaustiveSearch;
+pub(crate) use faults::{CheckpointFault, FaultRates, WaitFault};
 pub(crate) use fork::Fork;
+pub(crate) use hold::HoldingChooser;
+pub(crate) use numbers::task_object;
+#[cfg(test)]
+pub(crate) use op::Op;
 pub use op::OpKind;
 pub(crate) use record::Recorder;
 pub use record::{RunEvent, RunStep, TaskChange, TaskLabel};
 pub(crate) use script::{ChoicePhase, Deviation, Script};
-pub(crate) use state::{
-    FaultRates, LabState, ROOT_PATH, ReadyPlace, SchedulePlan, Trouble, Turn, WaitFault, child_path,
-};
+pub(crate) use state::{LabState, ROOT_PATH, ReadyPlace, SchedulePlan, Trouble, Turn, child_path};
+#[cfg(test)]
+pub(crate) use strategy::{Choice, Enabled};
 pub(crate) use strategy::{Chooser, chooser};
 pub use strategy::{Strategy, UnknownStrategy};
 
 use crate::stack::{StackError, StackPool};
+use std::cell::RefCell;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
 
 /// Number of labs. While it is 0, a point is one load and one branch.
 ///
@@ -54,6 +66,28 @@ static ALIVE: AtomicUsize = AtomicUsize::new(0);
 #[inline(always)]
 pub(crate) fn is_any_alive() -> bool {
     ALIVE.load(Ordering::Relaxed) != 0 // see `ALIVE`
+}
+
+thread_local! {
+    /// The lab whose schedule runs on this thread.
+    static HERE: RefCell<Weak<Lab>> = const { RefCell::new(Weak::new()) };
+}
+
+/// An object at this address begins or ends: it is not the one that was there before, if any. See
+/// the header of `numbers`.
+///
+/// Also called outside of tasks, where a test makes and drops its objects.
+#[cold]
+#[inline(never)]
+pub(crate) fn forget_address(address: usize) {
+    let here = HERE.try_with(|here| here.try_borrow().map(|lab| lab.upgrade()));
+    let Ok(Ok(Some(lab))) = here else { return };
+    // Not while the lab itself works: it drops no object of a program then.
+    match lab.state.try_lock() {
+        Ok(mut state) => state.forget_address(address),
+        Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().forget_address(address),
+        Err(TryLockError::WouldBlock) => {}
+    }
 }
 
 /// A lab: it outlives the schedulers of its schedules, and keeps their stacks. Used by one thread;
@@ -81,7 +115,8 @@ impl Lab {
     }
 
     /// Begins a schedule. The tasks of the last one have ended.
-    pub(crate) fn begin(&self, chooser: Box<dyn Chooser>, plan: SchedulePlan) {
+    pub(crate) fn begin(self: &Arc<Lab>, chooser: Box<dyn Chooser>, plan: SchedulePlan) {
+        HERE.with(|here| *here.borrow_mut() = Arc::downgrade(self));
         self.bare.store(plan.bare, Ordering::Relaxed); // see `bare`
         self.lock().begin(chooser, plan);
     }

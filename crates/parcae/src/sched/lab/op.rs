@@ -47,11 +47,13 @@ pub enum OpKind {
     Cancel,
     /// A sleep or a timer.
     Timer,
+    /// A budget is recharged, or a task that has used up its budget asks for more.
+    Recharge,
 }
 
 impl OpKind {
     /// All of them, by their numbers in tokens: new ones come last.
-    const ALL: [OpKind; 21] = [
+    const ALL: [OpKind; 22] = [
         OpKind::Start,
         OpKind::Point,
         OpKind::Checkpoint,
@@ -73,6 +75,7 @@ impl OpKind {
         OpKind::Join,
         OpKind::Cancel,
         OpKind::Timer,
+        OpKind::Recharge,
     ];
 
     /// The number in tokens.
@@ -109,11 +112,12 @@ impl OpKind {
             OpKind::Join => "join",
             OpKind::Cancel => "cancel",
             OpKind::Timer => "timer",
+            OpKind::Recharge => "recharge",
         }
     }
 
     /// Whether a task may have to wait in it.
-    pub(super) fn may_wait(self) -> bool {
+    pub(crate) fn may_wait(self) -> bool {
         use OpKind::*;
         let ends_by_itself =
             matches!(self, Start | Point | Checkpoint | Load | Store | Update | Unlock | Release);
@@ -142,6 +146,12 @@ impl OpKind {
                 | ChannelSend
                 | ChannelReceive
         )
+    }
+
+    /// Whether its object says when it begins or ends. Atomics, tokens and budgets do not.
+    pub(super) fn is_of_lasting(self) -> bool {
+        use OpKind::*;
+        !matches!(self, Load | Store | Update | Cancel | Recharge)
     }
 
     fn only_reads(self) -> bool {

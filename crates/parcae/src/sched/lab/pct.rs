@@ -56,7 +56,6 @@ impl PctChooser {
 
 impl Chooser for PctChooser {
     fn begin(&mut self, seed: u64) {
-        self.longest = self.longest.max(self.choices);
         self.rng = rng(seed);
         self.priorities.clear();
         (self.choices, self.lowest) = (0, 0);
@@ -92,12 +91,16 @@ impl Chooser for PctChooser {
         self.rng.below(below)
     }
 
+    fn end(&mut self) -> bool {
+        self.longest = self.longest.max(self.choices);
+        true
+    }
+
     fn memory(&self) -> Vec<u64> {
         vec![self.longest]
     }
 
     fn remember(&mut self, memory: &[u64]) {
         self.longest = memory.first().copied().unwrap_or(20).max(1);
-        self.choices = 0;
     }
 }

@@ -14,6 +14,8 @@ pub struct RunStep {
     pub op: OpKind,
     /// The object, numbered in the order of first use; 0 if there is none.
     pub object: u32,
+    /// The same, among the objects that say when they end; 0 for others.
+    pub(crate) identity: u32,
     /// The place of the call, where it is known.
     pub site: Option<&'static Location<'static>>,
     /// Whether another task went on before although this one, or the one that ran before, could

@@ -19,14 +19,14 @@
 //! many operations the tasks are *stopped*: the runtime's token is cancelled, and a point unwinds
 //! the task that reaches it.
 
+use super::faults::FaultRates;
+use super::numbers::{ObjectNumber, ObjectNumbers, TaskNumbers};
 use super::op::{Op, OpKind};
 use super::record::{Recorder, RunStep, TaskLabel};
 use super::script::{ChoicePhase, Deviation};
 use super::strategy::{Choice, Chooser, Enabled, Strategy, chooser};
-use crate::base::error::TaskId;
 use crate::base::rng::mix;
-use std::collections::{BTreeSet, HashMap};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::collections::BTreeSet;
 use std::panic::Location;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -52,37 +52,6 @@ pub(crate) struct SchedulePlan {
     pub(crate) ticks: bool,
     /// Chances of faults, in 1 of so many operations; 0 for never.
     pub(crate) faults: FaultRates,
-}
-
-/// How often a fault happens: once in so many places where it could; 0 for never.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct FaultRates {
-    /// A wait ends early, without its condition.
-    pub(crate) spurious: u32,
-    /// Time stands still although no task is ready: a timer comes late.
-    pub(crate) late: u32,
-    /// A spawn is refused.
-    pub(crate) spawn: u32,
-    /// A task gets no stack, and fails before it starts.
-    pub(crate) stacks: u32,
-    /// A channel is closed before an operation on it, as if the peer had died.
-    pub(crate) close: u32,
-    /// Time passes although a task is ready: its worker is stalled.
-    pub(crate) stall: u32,
-    /// The running task is cancelled before its wait with this number, counted over the schedule.
-    pub(crate) cancel_at: Option<u64>,
-    /// The budget of the running task ends at the checkpoint with this number, counted over the
-    /// schedule.
-    pub(crate) budget_at: Option<u64>,
-}
-
-/// A fault at a wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum WaitFault {
-    /// The wait ends at once, without its condition.
-    Early,
-    /// The task is cancelled.
-    Cancel,
 }
 
 /// Trouble that the schedule itself shows.
@@ -113,30 +82,6 @@ pub(crate) struct ReadyPlace(pub(crate) NonNull<()>);
 // SAFETY: only the executor uses the pointer, on its own thread.
 unsafe impl Send for ReadyPlace {}
 
-/// Hashes numbers and addresses.
-#[derive(Default)]
-pub(crate) struct NumberHasher(u64);
-
-impl Hasher for NumberHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|&byte| self.write_u64(u64::from(byte)));
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(26);
-    }
-
-    fn write_usize(&mut self, number: usize) {
-        self.write_u64(number as u64);
-    }
-}
-
-type NumberMap<K, V> = HashMap<K, V, BuildHasherDefault<NumberHasher>>;
-
 /// The longest cycle of operations that is looked for.
 const TAIL: usize = 256;
 
@@ -149,47 +94,6 @@ fn listed(
         None => kind.name().to_owned(),
     };
     operations.map(text).collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ")
-}
-
-/// Numbers of tasks by their ids. Each worker, and the outside, counts its ids from 1, so that a
-/// list for each is short.
-#[derive(Default)]
-struct TaskNumbers {
-    lists: Vec<Vec<u32>>,
-}
-
-/// The place of an id that is no task's: nurseries have ids too.
-const NO_TASK: u32 = u32::MAX;
-
-impl TaskNumbers {
-    /// The list of an id, and its place there.
-    fn place(id: u64) -> (usize, usize) {
-        match id.checked_sub(TaskId::OUTSIDE) {
-            Some(at) => (0, at as usize),
-            None => ((id / TaskId::PER_WORKER) as usize + 1, (id % TaskId::PER_WORKER) as usize),
-        }
-    }
-
-    fn get(&self, id: u64) -> Option<u32> {
-        let (list, at) = TaskNumbers::place(id);
-        self.lists.get(list)?.get(at).copied().filter(|&number| number != NO_TASK)
-    }
-
-    fn insert(&mut self, id: u64, number: u32) {
-        let (list, at) = TaskNumbers::place(id);
-        if self.lists.len() <= list {
-            self.lists.resize_with(list + 1, Vec::new);
-        }
-        let list = &mut self.lists[list];
-        if list.len() <= at {
-            list.resize(at + 1, NO_TASK);
-        }
-        list[at] = number;
-    }
-
-    fn clear(&mut self) {
-        self.lists.iter_mut().for_each(Vec::clear);
-    }
 }
 
 /// A task of the schedule.
@@ -206,6 +110,8 @@ struct LabTask {
     /// The operation that it is about to do, or that it does since it was resumed last: a task that
     /// waits tries the same one again when it goes on.
     pending: Op,
+    /// The identity of its object.
+    identity: u32,
     site: Option<&'static Location<'static>>,
     /// Whether the operation has begun: it is not recorded again.
     begun: bool,
@@ -223,20 +129,21 @@ pub(crate) fn child_path(parent: u64, nth: u32) -> u64 {
 /// The state of a schedule.
 pub(crate) struct LabState {
     chooser: Box<dyn Chooser>,
-    plan: SchedulePlan,
+    pub(super) plan: SchedulePlan,
     tasks: Vec<LabTask>,
     labels: Vec<(Option<Arc<str>>, Option<&'static Location<'static>>)>,
     /// Root tasks that were spawned by no task.
     roots: u32,
     /// The numbers of tasks, by their ids in the scheduler.
     ids: TaskNumbers,
-    objects: NumberMap<usize, u32>,
+    objects: ObjectNumbers,
     /// Ready tasks, and their records.
     ready: Vec<Enabled>,
     places: Vec<ReadyPlace>,
     running: Option<u32>,
-    /// The record of the task that was chosen at a point.
-    next: Option<ReadyPlace>,
+    /// The position in `ready` of the task that was chosen at a point. Until it is picked, tasks
+    /// are only added behind it.
+    next: Option<usize>,
     yields: bool,
     last: (u64, u32),
     steps: u64,
@@ -250,9 +157,9 @@ pub(crate) struct LabState {
     trouble: Option<Trouble>,
     /// The places of that trouble.
     sites: String,
-    stopped: bool,
-    waits: u64,
-    checkpoints: u64,
+    pub(super) stopped: bool,
+    pub(super) waits: u64,
+    pub(super) checkpoints: u64,
     /// Numbers that the executor has drawn.
     drawn: u32,
 }
@@ -277,7 +184,7 @@ impl LabState {
             labels: Vec::new(),
             roots: 0,
             ids: TaskNumbers::default(),
-            objects: NumberMap::default(),
+            objects: ObjectNumbers::default(),
             ready: Vec::new(),
             places: Vec::new(),
             running: None,
@@ -353,6 +260,7 @@ impl LabState {
             ops: 0,
             numbers: 0,
             pending: Op::default(),
+            identity: 0,
             site: None,
             begun: false,
             ended: false,
@@ -410,17 +318,24 @@ impl LabState {
             return Turn::Stop;
         }
         let Some(task) = self.ids.get(id) else { return Turn::GoOn };
-        let object = self.number_of(object);
-        self.steps += 1;
+        self.count_step();
+        let ObjectNumber { shown: object, identity } = self.objects.of(kind, object);
         let this = &mut self.tasks[task as usize];
         this.ops += 1;
         this.numbers = 0;
-        this.pending = Op { kind, object };
-        (this.site, this.begun) = (site, false);
+        // A wait charges the task: such a checkpoint is a part of the operation that waits.
+        let is_within = kind == OpKind::Checkpoint && this.begun && this.pending.kind.may_wait();
+        if self.plan.bare || !is_within {
+            (this.pending, this.identity) = (Op { kind, object }, identity);
+            (this.site, this.begun) = (site, false);
+        }
         self.running = Some(task);
         self.last = (this.path, this.ops);
+        if self.is_to_stop() {
+            return Turn::Switch; // to the executor, which stops all
+        }
         if !self.plan.bare {
-            let switches = self.plan.preempts && self.number(3) == 1;
+            let switches = self.plan.preempts && (self.is_fair() || self.number(3) == 1);
             if !switches {
                 self.does(task);
             }
@@ -439,7 +354,7 @@ impl LabState {
             self.does(task);
             return Turn::GoOn;
         }
-        self.next = Some(self.places[chosen]);
+        self.next = Some(chosen);
         Turn::Switch
     }
 
@@ -449,15 +364,17 @@ impl LabState {
             self.next = None;
             return None;
         }
-        self.steps += 1;
-        self.yields =
-            self.next.is_none() && self.ready.iter().any(|e| Some(e.task) == self.running);
+        self.count_step();
         let chosen = match self.next.take() {
-            Some(place) => self.places.iter().position(|&at| at == place).unwrap_or(0),
+            Some(chosen) => chosen,
             None if self.ready.len() == 1 => 0,
-            None => self.decide(None),
+            None => {
+                self.yields = self.ready.iter().any(|e| Some(e.task) == self.running);
+                let chosen = self.decide(None);
+                self.yields = false;
+                chosen
+            }
         };
-        self.yields = false;
         let task = self.ready.remove(chosen).task;
         let place = self.places.remove(chosen);
         let this = &mut self.tasks[task as usize];
@@ -466,9 +383,6 @@ impl LabState {
         self.last = (this.path, this.ops);
         self.running = Some(task);
         self.does(task);
-        if self.steps > self.plan.limit.saturating_mul(2) && !self.stopped {
-            self.has(Trouble::Livelock);
-        }
         Some(place)
     }
 
@@ -513,12 +427,26 @@ impl LabState {
 
     /// As [`number`](LabState::number), for a choice of the executor.
     pub(crate) fn executor_number(&mut self, below: usize) -> usize {
-        if below < 2 || self.is_fair() {
+        self.count_step();
+        if below < 2 {
             return 0;
         }
-        self.steps += 1;
         let at = self.executor();
-        self.number_at(at, below)
+        // After the limit, all in turn.
+        if self.is_fair() { at.1 as usize % below } else { self.number_at(at, below) }
+    }
+
+    /// A step of the schedule. After twice the limit, it does not end.
+    fn count_step(&mut self) {
+        self.steps += 1;
+        if self.steps > self.plan.limit.saturating_mul(2) && !self.stopped {
+            self.has(Trouble::Livelock);
+        }
+    }
+
+    /// Whether the executor has to stop the tasks.
+    fn is_to_stop(&self) -> bool {
+        !self.stopped && matches!(self.trouble, Some(Trouble::Livelock | Trouble::Late))
     }
 
     fn executor(&mut self) -> (u64, u32, u32) {
@@ -536,18 +464,14 @@ impl LabState {
         number
     }
 
-    /// The number of an object.
-    fn number_of(&mut self, address: usize) -> u32 {
-        if address == 0 {
-            return 0;
-        }
-        let next = self.objects.len() as u32 + 1;
-        *self.objects.entry(address).or_insert(next)
+    /// The object at this address ends, or begins.
+    pub(super) fn forget_address(&mut self, address: usize) {
+        self.objects.forget(address);
     }
 
     /// A task does its pending operation.
     fn does(&mut self, task: u32) {
-        let LabTask { path, pending, site, begun, .. } = self.tasks[task as usize];
+        let LabTask { path, pending, identity, site, begun, .. } = self.tasks[task as usize];
         self.tasks[task as usize].begun = true;
         let kind = if begun { OpKind::Start } else { pending.kind };
         if begun {
@@ -558,7 +482,8 @@ impl LabState {
         if self.trouble.is_some() {
             return; // the tasks only clean up
         }
-        self.hash = mix(self.hash.rotate_left(5) ^ path ^ kind as u64);
+        let object = if begun { 0 } else { u64::from(identity) };
+        self.hash = mix(self.hash.rotate_left(5) ^ path ^ kind as u64 ^ object << 8);
         if kind == OpKind::Start {
             return;
         }
@@ -571,65 +496,8 @@ impl LabState {
         if self.plan.record {
             let forced = self.forced.take() == Some(path);
             let (op, object) = (pending.kind, pending.object);
-            self.recorder.push(RunStep { task, op, object, site, forced });
+            self.recorder.push(RunStep { task, op, object, identity, site, forced });
         }
-    }
-
-    // ----- faults -----------------------------------------------------------------------
-
-    /// The running task is about to wait: the fault that happens to it, if any.
-    pub(crate) fn waits(&mut self) -> Option<WaitFault> {
-        let FaultRates { spurious, cancel_at, .. } = self.plan.faults;
-        let number = self.waits;
-        self.waits += 1;
-        if cancel_at == Some(number) {
-            return Some(WaitFault::Cancel);
-        }
-        self.strikes(spurious).then_some(WaitFault::Early)
-    }
-
-    /// Whether a spawn of the running task is refused.
-    pub(crate) fn refuses_spawn(&mut self) -> bool {
-        self.strikes(self.plan.faults.spawn)
-    }
-
-    /// Whether a task that is about to start gets no stack.
-    pub(crate) fn refuses_stack(&mut self) -> bool {
-        self.strikes(self.plan.faults.stacks)
-    }
-
-    /// Whether the channel that the running task is about to use is closed.
-    pub(crate) fn closes_channel(&mut self) -> bool {
-        self.strikes(self.plan.faults.close)
-    }
-
-    /// Whether time may pass although a task is ready.
-    pub(crate) fn may_stall(&self) -> bool {
-        self.plan.faults.stall > 0
-    }
-
-    /// Whether time passes although a task is ready.
-    pub(crate) fn stalls(&mut self) -> bool {
-        let rate = self.plan.faults.stall as usize;
-        rate > 0 && !self.stopped && self.executor_number(rate + 1) == 1
-    }
-
-    /// The running task is at a checkpoint: whether its budget ends here.
-    pub(crate) fn cuts_budget(&mut self) -> bool {
-        let number = self.checkpoints;
-        self.checkpoints += 1;
-        self.plan.faults.budget_at == Some(number)
-    }
-
-    /// Whether the next deadline is late.
-    pub(crate) fn is_late(&mut self) -> bool {
-        let rate = self.plan.faults.late as usize;
-        rate > 0 && self.executor_number(rate + 1) == 1
-    }
-
-    /// Whether a fault with this rate happens.
-    fn strikes(&mut self, rate: u32) -> bool {
-        rate > 0 && !self.stopped && self.number(rate as usize + 1) == 1
     }
 
     /// Time has jumped.
@@ -649,8 +517,9 @@ impl LabState {
     /// Whether the tasks have to be stopped, and have not been yet. Asked by the executor, which
     /// then stops them.
     pub(crate) fn must_stop(&mut self) -> bool {
-        let stops = matches!(self.trouble, Some(Trouble::Livelock | Trouble::Late));
-        stops && !std::mem::replace(&mut self.stopped, stops)
+        let stops = self.is_to_stop();
+        self.stopped |= stops;
+        stops
     }
 
     /// The schedule has this trouble; only the first counts.

@@ -90,6 +90,7 @@ mod inject;
 mod lanes;
 mod link;
 mod ring;
+mod tenant;
 
 #[cfg(all(test, loom))]
 mod models;
@@ -100,4 +101,5 @@ pub(crate) use {
     inbox::Inbox,
     inject::Inject,
     link::{Chain, Link, Linked},
+    tenant::TenantQueue,
 };

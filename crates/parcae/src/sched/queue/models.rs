@@ -8,7 +8,7 @@
 //! accesses are ordered, not only what they return.
 
 use super::link::{Chain, Link, Linked};
-use super::{Inbox, Inject};
+use super::{Inbox, Inject, TenantQueue};
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicBool, Ordering, fence};
 use loom::thread;
@@ -159,6 +159,20 @@ fn spawn<Q: Queue, R: 'static>(
 ) -> thread::JoinHandle<R> {
     let world = Arc::clone(world);
     thread::spawn(move || body(&world))
+}
+
+impl Queue for TenantQueue<Task> {
+    fn put(&self, task: NonNull<Task>) -> bool {
+        // SAFETY: models push each task once, and tasks live as long as the world.
+        unsafe { self.push(0, task) };
+        true
+    }
+    fn get(&self) -> Vec<usize> {
+        self.pop(0).map(taken).into_iter().collect()
+    }
+    fn empty(&self) -> bool {
+        self.waiting() == 0
+    }
 }
 
 /// A producer of the sleep protocol.
@@ -452,4 +466,26 @@ fn inject_sleep_overflow() {
 #[test]
 fn inject_sleep_list() {
     explore("inject_sleep_list", Some(2), 7, || sleep(Inject::with_capacity(2), 2));
+}
+
+/// Queue of a tenant, sleep protocol: the counter is asked instead of the queue.
+#[test]
+fn tenant_sleep() {
+    explore("tenant_sleep", Some(3), 7, || sleep(TenantQueue::new(), 0));
+}
+
+/// Two takers: while a task is left the counter shows it, whatever the other one has taken.
+#[test]
+fn tenant_counter_hides_nothing() {
+    explore("tenant_counter_hides_nothing", None, 1, || {
+        let world = World::new(TenantQueue::new(), 2);
+        fill(&world, 0..2);
+        let other = spawn(&world, |w| w.queue.get());
+        let observer = spawn(&world, |w| assert!(!w.queue.empty(), "one task is left"));
+        observer.join().unwrap();
+        let got = other.join().unwrap();
+        assert_eq!([got.clone(), world.queue.get()].concat(), [0, 1]);
+        assert!(world.queue.empty());
+        got
+    });
 }

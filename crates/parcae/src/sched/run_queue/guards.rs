@@ -34,8 +34,8 @@ impl Drop for TaskGuard<'_> {
     fn drop(&mut self) {
         // SAFETY: in hand, hence in no queue, and this worker's to run.
         unsafe {
-            let priority = (*self.task.as_ptr()).traits.get().priority;
-            self.queue.push_pinned(self.task, priority);
+            let lane = (*self.task.as_ptr()).traits.get().lane;
+            self.queue.push_pinned(self.task, lane);
         }
     }
 }
@@ -68,10 +68,11 @@ impl Drop for ChainGuard<'_> {
             unsafe {
                 let this = task.as_ref();
                 let traits = this.traits.get();
-                if this.has_started() && !traits.migratable {
-                    self.queue.push_pinned(task, traits.priority);
+                if (this.has_started() || this.is_pinned()) && !traits.migratable {
+                    self.queue.push_pinned(task, traits.lane);
                 } else {
-                    self.queue.all().push_global(Priority::Normal, task);
+                    let usual = traits.lane.with_priority(Priority::Normal);
+                    self.queue.all().push_global(usual, task);
                 }
             }
         }

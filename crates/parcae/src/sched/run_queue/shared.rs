@@ -1,9 +1,16 @@
 //! The run queues that several threads use: those of each worker, and the global ones.
 
+use crate::base::error::ShareRefused;
+use crate::base::time::Nanos;
 use crate::sched::deque::Stealer;
 use crate::sched::queue::{Inbox, Inject};
-use crate::sched::task::{Priority, Task};
+use crate::sched::run_queue::tenants::{
+    BlockingAccount, Charging, TenantRequest, TenantShares, TenantTable, UpkeepKind, unit,
+};
+use crate::sched::task::{Lane, Priority, Task, TenantIndex};
+use parcae_core::fair::Weight;
 use std::ptr::NonNull;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// How a worker without work chooses the workers that it steals from.
@@ -63,8 +70,10 @@ pub(crate) struct RunQueues {
     workers: Box<[WorkerQueues]>,
     /// One for each priority.
     global: [Inject<Task>; 3],
-    /// Whether there ever was a High task: every such task is pushed here first.
-    had_high: AtomicBool,
+    /// Whether there ever was a High task or a tenant: then a pick looks further.
+    special: AtomicBool,
+    /// The tenants; none until the first one is opened.
+    tenants: OnceLock<Option<Box<TenantTable>>>,
 }
 
 impl RunQueues {
@@ -80,7 +89,8 @@ impl RunQueues {
             active: AtomicUsize::new(active),
             workers: stealers.into_iter().map(queues).collect(),
             global: [Inject::new(), Inject::new(), Inject::new()],
-            had_high: AtomicBool::new(false),
+            special: AtomicBool::new(false),
+            tenants: OnceLock::new(),
         }
     }
 
@@ -89,12 +99,12 @@ impl RunQueues {
         &self.workers[worker]
     }
 
-    /// How many workers and temporary workers there may be.
     /// As new. The queues are empty, and no other thread uses them.
     pub(crate) fn reset(&self) {
-        self.had_high.store(false, Ordering::Relaxed); // see `may_have_high`
+        self.special.store(false, Ordering::Relaxed); // see `is_special`
     }
 
+    /// How many workers and temporary workers there may be.
     pub(super) fn slots(&self) -> usize {
         self.workers.len()
     }
@@ -134,20 +144,108 @@ impl RunQueues {
     ///
     /// The task is live, in no queue, the caller's to hand over, and has not started or may move.
     #[inline]
-    pub(crate) unsafe fn push_global(&self, priority: Priority, task: NonNull<Task>) {
-        if priority == Priority::High {
-            self.had_high.store(true, Ordering::Relaxed); // see `may_have_high`
-        }
+    pub(crate) unsafe fn push_global(&self, lane: Lane, task: NonNull<Task>) {
         // SAFETY: as the caller says.
-        unsafe { self.global(priority).push(task) };
+        unsafe {
+            if lane > Lane::Normal {
+                self.push_special(lane, task);
+            } else {
+                self.global[lane as usize].push(task);
+            }
+        }
     }
 
-    /// Whether there may be a High task in any queue. False if the program has none.
+    /// A task of this lane is about to enter a queue for the first time.
+    #[inline]
+    pub(super) fn expect(&self, lane: Lane) {
+        if lane > Lane::Normal {
+            self.special.store(true, Ordering::Relaxed); // see `is_special`
+        }
+    }
+
+    /// Adds a High task, or one of a tenant.
+    ///
+    /// # Safety
+    ///
+    /// As for [`push_global`](RunQueues::push_global).
+    #[inline(never)]
+    unsafe fn push_special(&self, lane: Lane, task: NonNull<Task>) {
+        self.expect(lane);
+        // SAFETY: as the caller says.
+        unsafe {
+            match self.tenants().filter(|_| lane.is_tenant()) {
+                Some(tenants) => tenants.push(task),
+                None => self.global(lane.priority()).push(task),
+            }
+        }
+    }
+
+    /// Whether there may be a High task or a tenant. False if the program has none.
     #[inline(always)]
-    pub(super) fn may_have_high(&self) -> bool {
+    pub(super) fn is_special(&self) -> bool {
         // Relaxed: a worker that misses the first push takes the task at a later pick, as it would
         // if it looked at the queue a moment too early. The last look before sleep does not ask.
-        self.had_high.load(Ordering::Relaxed)
+        self.special.load(Ordering::Relaxed)
+    }
+
+    /// The tenants, if there are any.
+    pub(super) fn tenants(&self) -> Option<&TenantTable> {
+        self.tenants.get()?.as_deref()
+    }
+
+    /// Opens a tenant. The first one makes the table for `max` tenants.
+    pub(crate) fn open_tenant(
+        &self,
+        request: TenantRequest,
+        max: usize,
+        deterministic: bool,
+        charging: Charging,
+    ) -> Result<TenantIndex, ShareRefused> {
+        if max == 0 {
+            return Err(ShareRefused::Off);
+        }
+        let make =
+            || TenantTable::new(unit(deterministic), charging, max, self.slots()).map(Box::new);
+        let table = self.tenants.get_or_init(make).as_deref().ok_or(ShareRefused::OutOfMemory)?;
+        let tenant = table.open(request)?;
+        self.special.store(true, Ordering::Relaxed); // see `is_special`
+        Ok(tenant)
+    }
+
+    /// A nursery of this tenant has ended.
+    pub(crate) fn close_tenant(&self, tenant: TenantIndex) {
+        if let Some(table) = self.tenants() {
+            table.close(tenant);
+        }
+    }
+
+    /// Changes the weight of an open tenant.
+    pub(crate) fn reweight_tenant(&self, tenant: TenantIndex, weight: Weight) {
+        if let Some(table) = self.tenants() {
+            table.reweight(tenant, weight);
+        }
+    }
+
+    /// The account for a blocking call of this tenant; `None` if there never was a tenant.
+    pub(crate) fn blocking_account(&self, tenant: TenantIndex) -> Option<BlockingAccount> {
+        self.tenants().map(|table| table.blocking_account(tenant.get()))
+    }
+
+    /// Charges work of the runtime that was done outside of its workers.
+    pub(crate) fn charge_upkeep(&self, kind: UpkeepKind, took: Nanos) {
+        if let Some(table) = self.tenants() {
+            table.charge_upkeep(kind, took);
+        }
+    }
+
+    /// Whether there ever was a tenant.
+    pub(crate) fn has_tenants(&self) -> bool {
+        self.tenants().is_some()
+    }
+
+    /// The figures of all tenants; `None` if there never was one.
+    pub(crate) fn read_tenants(&self, workers: usize) -> Option<TenantShares> {
+        self.tenants().map(|table| table.read(workers))
     }
 
     /// Adds a task that was woken and that only `worker` may run. The caller then announces it to
@@ -177,12 +275,18 @@ impl RunQueues {
 
     /// Whether there is work that a worker without any could take.
     pub(crate) fn has_work(&self) -> bool {
+        self.has_default(true) || self.tenants().is_some_and(TenantTable::has_work)
+    }
+
+    /// The same, of tasks without a tenant; `widely`: also in the queues of workers.
+    pub(super) fn has_default(&self, widely: bool) -> bool {
         let steals = self.victims != Victims::Nobody;
         let stealable = |worker: &WorkerQueues| steals && worker.stealer.len_hint() > 0;
         self.global.iter().any(|global| !global.is_empty())
-            || self.workers[..self.active()]
-                .iter()
-                .any(|worker| !worker.inbox_shared.is_empty() || stealable(worker))
+            || widely
+                && self.workers[..self.active()]
+                    .iter()
+                    .any(|worker| !worker.inbox_shared.is_empty() || stealable(worker))
     }
 
     /// The last look before sleep: whether there is work that `worker` may take.
@@ -202,6 +306,7 @@ impl RunQueues {
 
     /// Approximate number of tasks in the global queues.
     pub(crate) fn global_len(&self) -> usize {
-        self.global.iter().map(|global| global.len_hint()).sum()
+        let global: usize = self.global.iter().map(|global| global.len_hint()).sum();
+        global + self.tenants().map_or(0, TenantTable::waiting)
     }
 }

@@ -20,6 +20,12 @@ impl PickHooks for AtTime {
     fn random_below(&self, bound: usize) -> usize {
         bound - 1
     }
+
+    fn has_tenants(&self) {}
+
+    fn ops_left(&self, _: &Task) -> u64 {
+        0
+    }
 }
 
 /// A task that is never looked at.

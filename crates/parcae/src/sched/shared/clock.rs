@@ -19,13 +19,37 @@ impl Shared {
         if let Some(log) = &self.log {
             return log.now().saturating_mul(STEP);
         }
-        let now = self.started.elapsed().as_nanos() as Nanos;
+        self.read(Instant::now())
+    }
+
+    /// A reading of the monotonic clock, in the scheduler's unit.
+    #[inline]
+    fn read(&self, at: Instant) -> Nanos {
+        let now = at.saturating_duration_since(self.started).as_nanos() as Nanos;
         // Relaxed, here and below: the coarse clock orders no other access. Not written for every
         // reading, so that workers do not contend for it.
         if now.saturating_sub(self.coarse.load(Ordering::Relaxed)) > COARSE {
             self.coarse.store(now, Ordering::Relaxed);
         }
         now
+    }
+
+    /// The present time, as a time of the monotonic clock.
+    #[inline]
+    pub(crate) fn now_instant(&self) -> Instant {
+        if self.log.is_some() {
+            return self.instant(self.now());
+        }
+        let at = Instant::now();
+        self.read(at);
+        at
+    }
+
+    /// Whether a deadline is far away by the coarse clock, which may be late: a timer that is armed
+    /// for a deadline that has passed meanwhile fires at once.
+    #[inline]
+    pub(crate) fn seems_far(&self, at: Nanos) -> bool {
+        at > self.coarse_now().saturating_add(COARSE)
     }
 
     /// The coarse clock: a recent time, read without a system call. For reports.

@@ -12,15 +12,15 @@ use crate::sched::deque::Stealer;
 use crate::sched::events::{EventKind, EventLog, Tracer, TracerOpts, spans};
 use crate::sched::executor::thread_set::ThreadSet;
 use crate::sched::host::Host;
-use crate::sched::idle::{Idle, Notified, Parker, Poller};
+use crate::sched::idle::{Idle, Notified, Parker, Poller, SocketBackend};
 use crate::sched::lab::Lab;
 use crate::sched::monitor::{MonitorParker, WorkerThread};
-use crate::sched::run_queue::{RunQueues, Victims};
+use crate::sched::run_queue::{Charging, RunQueues, Victims};
 use crate::sched::task::group::Group;
 use crate::sched::task::signal::request_end;
 use crate::sched::task::slab::{OutOfRecords, Slab};
 use crate::sched::task::state::{RecordHandle, Woken};
-use crate::sched::task::{Priority, Start, Task, TaskRef, Traits};
+use crate::sched::task::{Lane, Start, Task, TaskRef, Traits};
 use crate::sched::timers::{Nanos, REAL_UNIT, STEP, TimerThread, Timers};
 use crate::sched::worker::faults::{FaultPoint, contain, fault_in_loop};
 use crate::sched::worker::stats::{Stats, WorkerStats};
@@ -45,7 +45,14 @@ pub(crate) struct Config {
     /// A tick of real time, to which deadlines are rounded up.
     pub(crate) timer_grain: Duration,
     pub(crate) stack_size: StackSize,
+    /// The most tenants that are open at once.
+    pub(crate) max_tenants: usize,
+    /// How exactly their turns follow the clock.
+    pub(crate) charging: Charging,
     pub(crate) deterministic: bool,
+    /// How tasks use sockets; not used by the scheduler itself.
+    #[cfg_attr(not(feature = "io"), allow(dead_code, reason = "read by the base of parcae-io"))]
+    pub(crate) sockets: SocketBackend,
     /// Slots for temporary workers, and how long such a worker waits for work before it retires.
     pub(crate) temporary: usize,
     pub(crate) temporary_idle: Duration,
@@ -250,7 +257,7 @@ impl Shared {
     /// The default traits of a task.
     #[inline]
     pub(crate) fn usual_traits(&self) -> Traits {
-        Traits { priority: Priority::Normal, migratable: false, stack: self.config.stack_size }
+        Traits { lane: Lane::Normal, migratable: false, stack: self.config.stack_size }
     }
 
     /// Spawns a task from a thread that is not a worker.
@@ -284,7 +291,7 @@ impl Shared {
         let _entered = self.gate.enter().ok_or(SpawnRefused::ShuttingDown)?;
         // SAFETY: as the caller says.
         let task = unsafe { self.make_outside(group, traits, handle, closure)? };
-        self.submit(traits.priority, task.task);
+        self.submit(traits.lane, task.task);
         Ok(task)
     }
 
@@ -313,10 +320,10 @@ impl Shared {
         Ok(task)
     }
 
-    /// Puts a task that any worker may take into the global queue.
-    pub(crate) fn submit(&self, priority: Priority, task: NonNull<Task>) {
+    /// Puts a task that any worker may take into the global queue, or that of its tenant.
+    pub(crate) fn submit(&self, lane: Lane, task: NonNull<Task>) {
         // SAFETY: the caller owns the task and gives it to the queue.
-        unsafe { self.queues.push_global(priority, task) };
+        unsafe { self.queues.push_global(lane, task) };
         self.notify_any();
     }
 
@@ -445,7 +452,7 @@ impl Shared {
         unsafe {
             if migratable && owner >= self.config.workers {
                 // The owner may have retired, and its inbox would not be looked at.
-                self.submit((*task.as_ptr()).traits.get().priority, task);
+                self.submit((*task.as_ptr()).traits.get().lane, task);
             } else if migratable {
                 self.queues.push_inbox_shared(owner, task);
                 self.notify(owner);

@@ -19,6 +19,7 @@ impl Shared {
             && !self.is_stopping()
             && !self.has_deadlines()
             && !self.queues.has_work()
+            && !self.queues.has_tenants()
             && !self.tracer.traces()
             && !self.tracer.measures()
             && self.tracer.recording().is_untouched()

@@ -33,6 +33,13 @@ pub(crate) trait FrameAccess: Sync {
     /// See the trait.
     unsafe fn times<'f>(&self, frame: FramePtr) -> &'f TaskTimes;
 
+    /// Ops that are left in the turn of the task.
+    ///
+    /// # Safety
+    ///
+    /// See the trait.
+    unsafe fn ops_left(&self, frame: FramePtr) -> u64;
+
     /// Reason of the task's wait.
     ///
     /// # Safety

@@ -26,7 +26,7 @@
 //! therefore copies the owner's handle *before* it counts down, and does not touch the group
 //! afterwards.
 
-use super::TaskRef;
+use super::{TaskRef, TenantIndex};
 use crate::base::shim::atomic::{AtomicUsize, Ordering};
 use crate::base::shim::{Mutex, PoisonError};
 use std::any::Any;
@@ -41,16 +41,24 @@ pub(crate) struct Group {
     /// read-modify-write; other threads read it for statistics.
     spawned: AtomicUsize,
     owner: TaskRef,
+    /// The tenant that its children belong to.
+    pub(crate) tenant: TenantIndex,
     /// The first panic of a child.
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
 impl Group {
     pub(crate) fn new(owner: TaskRef) -> Group {
+        Group::of_tenant(owner, TenantIndex::DEFAULT)
+    }
+
+    /// As [`new`](Group::new), of a tenant.
+    pub(crate) fn of_tenant(owner: TaskRef, tenant: TenantIndex) -> Group {
         Group {
             remaining: AtomicUsize::new(BIAS),
             spawned: AtomicUsize::new(0),
             owner,
+            tenant,
             panic: Mutex::new(None),
         }
     }

@@ -48,10 +48,102 @@ pub enum Priority {
     High,
 }
 
+/// The worker that starts a task. A task stays on the worker that has started it, unless it is a
+/// future or [`migratable`](crate::SpawnOpts::migratable), so the choice decides how it talks to
+/// others: by a switch on the same worker, or from one processor to another at several times the
+/// cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Placement {
+    /// The spawner's worker, or another one that has nothing to do and sees the task wait there for
+    /// more than a moment.
+    #[default]
+    Any,
+    /// The spawner's worker, and no other. For a task that talks to its spawner, or to siblings
+    /// with the same placement, more than it computes. It starts when the spawner waits, yields or
+    /// ends, however long that takes. Without effect where the spawner is no task.
+    Near,
+    /// The first worker that has nothing else to do. For a task that computes beside its spawner.
+    /// The spawner's worker prefers the tasks that it has of its own; a yield of the spawner does
+    /// not wait for the start of such a child.
+    Spread,
+}
+
+/// The queue that a task waits in: by its priority, and whether it belongs to a tenant
+/// (`run_queue::tenants`). Those without a tenant have the numbers of their priorities.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub(crate) enum Lane {
+    Low,
+    Normal,
+    High,
+    TenantLow,
+    TenantNormal,
+    TenantHigh,
+}
+
+impl Lane {
+    /// How many there are.
+    pub(crate) const COUNT: usize = 6;
+
+    /// The lane of this priority, of the same tenant or none.
+    pub(crate) fn with_priority(self, priority: Priority) -> Lane {
+        match (self.is_tenant(), priority) {
+            (false, Priority::Low) => Lane::Low,
+            (false, Priority::Normal) => Lane::Normal,
+            (false, Priority::High) => Lane::High,
+            (true, Priority::Low) => Lane::TenantLow,
+            (true, Priority::Normal) => Lane::TenantNormal,
+            (true, Priority::High) => Lane::TenantHigh,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_tenant(self) -> bool {
+        self >= Lane::TenantLow
+    }
+
+    pub(crate) fn priority(self) -> Priority {
+        match self {
+            Lane::Low | Lane::TenantLow => Priority::Low,
+            Lane::Normal | Lane::TenantNormal => Priority::Normal,
+            Lane::High | Lane::TenantHigh => Priority::High,
+        }
+    }
+}
+
+/// Names a tenant; 0 is the default entity, which is no tenant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct TenantIndex(u16);
+
+impl TenantIndex {
+    /// Of tasks without a share.
+    pub(crate) const DEFAULT: TenantIndex = TenantIndex(0);
+
+    pub(crate) fn is_tenant(self) -> bool {
+        self.0 != 0
+    }
+
+    /// The tenant with this index, which is below 2¹⁶.
+    pub(crate) fn new(index: usize) -> TenantIndex {
+        TenantIndex(index as u16)
+    }
+
+    pub(crate) fn get(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+impl From<Priority> for Lane {
+    fn from(priority: Priority) -> Lane {
+        Lane::Normal.with_priority(priority)
+    }
+}
+
 /// Properties of a task that are fixed when it is spawned.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Traits {
-    pub(crate) priority: Priority,
+    pub(crate) lane: Lane,
     /// Whether it may move to another worker after it has started.
     pub(crate) migratable: bool,
     /// How much stack it needs.
@@ -94,16 +186,21 @@ impl TaskMarks {
     /// A new task.
     const NEW: TaskMarks = TaskMarks(0);
     /// The closure was moved out of the record. Set when the task is called; stays set until the
-    /// record is filled again.
+    /// record is filled again, or the task has left its stack to be called again.
     const STARTED: u8 = 1;
     /// There is a result in the record. Set by the task; cleared when the result is taken.
     const OUTPUT: u8 = 2;
     /// The task may not move and has waited: its worker counts it (`Worker::pinned`). Set at its
-    /// first wait; stays set.
+    /// first wait; stays set, unless the task is to be called again and may move.
     const PINNED: u8 = 4;
     /// The task did not wait since a yield at which unstarted tasks were ready. Set by such a
     /// yield; cleared when the task is woken and goes behind others.
     const YIELDED: u8 = 8;
+    /// The call has returned, and the task has not ended: there is a closure for its next turn in
+    /// the record. Set by the task; cleared by the worker that parks it.
+    const AGAIN: u8 = 16;
+    /// AGAIN was set once: the next call is not its first turn. Stays set.
+    const CALLED: u8 = 32;
 
     #[inline]
     fn has(self, bit: u8) -> bool {
@@ -156,7 +253,7 @@ impl Task {
             group: Cell::new(None),
             id: AtomicU64::new(0),
             traits: Cell::new(Traits {
-                priority: Priority::Normal,
+                lane: Lane::Normal,
                 migratable: false,
                 stack: StackSize::SERVICE,
             }),
@@ -240,6 +337,69 @@ impl Task {
     #[inline]
     pub(crate) fn pin(&self) {
         self.mark(TaskMarks::PINNED);
+    }
+
+    /// Takes [`pin`](Task::pin) back. Called by the same worker.
+    pub(crate) fn unpin(&self) {
+        self.marks.set(TaskMarks(self.marks.get().0 & !TaskMarks::PINNED));
+    }
+
+    /// The task has left its stack without an end: `closure` has the state of its next turn, for
+    /// which the worker calls `call` when the task was woken. Until then an observer may
+    /// [read](Task::peek_again) it.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the task, which returns to its worker after this and has no frame. `call`
+    /// takes a `C` out. A task that may move is `Send` with it.
+    pub(crate) unsafe fn call_again<C>(task: NonNull<Task>, closure: C, call: Call) {
+        // SAFETY: as the caller says.
+        unsafe {
+            let this = task.as_ref();
+            this.overlay.clear();
+            this.overlay.put_closure(closure);
+            this.call.set(call);
+            let marks = this.marks.get().0 & !TaskMarks::STARTED;
+            this.marks.set(TaskMarks(marks | TaskMarks::AGAIN | TaskMarks::CALLED));
+        }
+    }
+
+    /// Takes the state of the next turn out: the turn begins.
+    ///
+    /// # Safety
+    ///
+    /// Called by the `call` of [`call_again`](Task::call_again), with the same type.
+    pub(crate) unsafe fn take_again<C>(task: NonNull<Task>) -> C {
+        // SAFETY: as the caller says.
+        unsafe { task.as_ref().overlay.take_closure() }
+    }
+
+    /// Reads the state of the next turn of a task that is parked between two turns.
+    ///
+    /// # Safety
+    ///
+    /// The caller observes the task, which is [between turns](Task::is_between_calls), with this
+    /// type.
+    pub(crate) unsafe fn peek_again<C, R>(&self, look: impl FnOnce(&mut C) -> R) -> R {
+        // SAFETY: as the caller says.
+        unsafe { self.overlay.peek_closure(look) }
+    }
+
+    /// Whether the task has left its stack to be called again. Asked by its owner, or an observer.
+    pub(crate) fn is_between_calls(&self) -> bool {
+        self.marks.get().has(TaskMarks::CALLED) && !self.has_started()
+    }
+
+    /// Whether the call that has just returned was one of several, and not the last. Asked by the
+    /// task's owner.
+    #[inline(always)]
+    pub(crate) fn is_to_be_called_again(&self) -> bool {
+        self.marks.get().has(TaskMarks::AGAIN)
+    }
+
+    /// The worker parks a task that is to be called again.
+    pub(crate) fn clear_again(&self) {
+        self.marks.set(TaskMarks(self.marks.get().0 & !TaskMarks::AGAIN));
     }
 
     /// Whether [`pin`](Task::pin) was called. Asked by the task's owner.

@@ -4,12 +4,13 @@
 //! |---|---|---|---|
 //! | unstarted | the closure, or a box with it | the spawner | the worker that starts the task: moved out |
 //! | running | nothing | – | – |
+//! | between calls | the state of the next call | the task | the worker that calls it: moved out |
 //! | suspended | the strand that the task has left | its worker | the worker that resumes it |
 //! | ended | its result, or a box with it; nothing if there is none | the task | the holder of its handle, or its last worker |
 //!
-//! The record's [`TaskMarks`](super::TaskMarks) say which phase it is: unstarted until STARTED is
-//! set, ended with a result once OUTPUT is set. Debug builds keep a tag beside the content and
-//! check it at every access.
+//! The record's [`TaskMarks`](super::TaskMarks) say which phase it is: unstarted, or between calls,
+//! while STARTED is not set, ended with a result once OUTPUT is set. Debug builds keep a tag beside
+//! the content and check it at every access.
 
 use crate::stack::fiber::strand::Strand;
 use std::cell::UnsafeCell;
@@ -115,6 +116,25 @@ impl Overlay {
         unsafe { take(&raw mut (*self.content.get()).closure) }
     }
 
+    /// Gives access to the closure in place.
+    ///
+    /// # Safety
+    ///
+    /// The caller owns or observes the task, which does not run; its closure is a `C`.
+    pub(super) unsafe fn peek_closure<C, R>(&self, look: impl FnOnce(&mut C) -> R) -> R {
+        #[cfg(debug_assertions)]
+        assert_eq!(self.tag.get(), OverlayTag::Closure, "no closure");
+        // SAFETY: as the caller says.
+        unsafe {
+            let space = &raw mut (*self.content.get()).closure;
+            if fits::<C>() {
+                look(&mut *space.cast::<C>())
+            } else {
+                look(&mut *space.cast::<Box<C>>())
+            }
+        }
+    }
+
     /// # Safety
     ///
     /// The caller owns the task, which runs and leaves `strand`.
@@ -188,7 +208,8 @@ impl Overlay {
         }
     }
 
-    /// Empties the overlay of a free record. A strand that it still names is gone.
+    /// Empties the overlay of a free record, or of a task that runs. A strand that it still names
+    /// is gone, or in use.
     #[inline]
     pub(super) fn clear(&self) {
         #[cfg(debug_assertions)]

@@ -42,8 +42,9 @@
 //! - `JOIN`: set once, by the holder of the handle, after it has put the joiner into the record;
 //!   cleared when the holder drops the handle. The worker that finishes the task notifies the
 //!   joiner.
-//! - `LOCAL`: set by the first park of a task that may not move; cleared with the record. Only its
-//!   owner can resume such a task, so a wake on that worker makes it OWNED at once.
+//! - `LOCAL`: set by the first park of a task that may not move; cleared with the record, or by a
+//!   park after which it may move. Only its owner can resume such a task, so a wake on that worker
+//!   makes it OWNED at once.
 //! - `owner`: the worker, plus one; 0 before the first run. Written by that worker.
 //! - `generation`: counts the lives of the record. A handle names (record, generation); with
 //!   another generation it is stale, and nothing happens. 40 bits: a record that is reused ten
@@ -266,13 +267,13 @@ impl StateWord {
     pub(crate) fn park(&self, mobility: Mobility) -> Parking {
         // Relaxed first look; the CAS decides.
         let mut seen = self.0.load(Ordering::Relaxed);
-        let local = if mobility == Mobility::Pinned { LOCAL } else { 0 };
+        let (local, unset) = if mobility == Mobility::Pinned { (LOCAL, 0) } else { (0, LOCAL) };
         loop {
             debug_assert_eq!(seen & PHASE, OWNED, "parked a task that was not owned");
             let (next, parking) = if seen & WAKE == 0 {
-                (seen & !PHASE | PARKED | local, Parking::Parked)
+                (seen & !(PHASE | unset) | PARKED | local, Parking::Parked)
             } else {
-                (seen & !WAKE, Parking::Woken)
+                (seen & !(WAKE | unset), Parking::Woken)
             };
             // Release: pairs with the Acquire of the CAS in `unpark`: the waker, and the worker
             // that it gives the task to, see the stack as it was left. Acquire: pairs with the

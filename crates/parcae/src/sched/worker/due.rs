@@ -14,6 +14,9 @@ impl DueWork {
     pub(super) const DEFERRED: u8 = 2;
     /// Set when a child is added to `Worker::ended`, cleared when its children are counted.
     pub(super) const ENDED: u8 = 4;
+    /// Set when the worker first sees that there are tenants, and stays: the ops of each task are
+    /// counted when it leaves its stack.
+    pub(super) const TENANTS: u8 = 8;
 
     pub(super) fn new() -> DueWork {
         DueWork(Cell::new(0))

@@ -28,7 +28,7 @@
 use super::{DueWork, Worker};
 #[cfg(doc)]
 use crate::sched::run_queue::FAIRNESS;
-use crate::sched::run_queue::RunQueue;
+use crate::sched::run_queue::{RunQueue, UpkeepKind};
 use crate::sched::task::TaskRef;
 use crate::sched::task::state::Woken;
 use crate::sched::timers::{Nanos, note};
@@ -105,6 +105,7 @@ impl Worker {
     pub(super) fn fire_timers(&self, now: Nanos) {
         // If more are due than one pass takes, the next look finds them.
         self.due.clear(DueWork::DEADLINES);
+        let began = self.due.has(DueWork::TENANTS).then(|| self.shared.now());
         self.events.act_for_worker();
         let note = |task| self.expired.push(task);
         self.shared.fire_own(self.index, now, DEADLINES, note);
@@ -115,6 +116,10 @@ impl Worker {
             }
             let ready = self.queue.pinned_len() as u32;
             self.expired.next_batch.set(self.queue.picks().wrapping_add(ready));
+        }
+        if let Some(began) = began {
+            let took = self.shared.now().saturating_sub(began);
+            self.queue.charge_upkeep(UpkeepKind::Timers, took);
         }
     }
 

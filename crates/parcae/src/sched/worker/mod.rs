@@ -16,7 +16,11 @@
 //! follow-up is done *after* the switch, on the next stack of this worker (`settle`): only then is
 //! the left stack quiescent, and only then may the task be published as parked or queued. With
 //! threads, `leave` picks the next task itself and, if that has a strand, switches straight to it:
-//! a yield is one switch.
+//! a yield is one switch. A switch like this races with nothing that the loop would not race with:
+//! the next task was taken out of a queue, so no thief can have it, and the task that is left is
+//! not published yet. The models of the state word cover the moment of publishing: against a thief
+//! (`yield_moves_the_stack`), a wake (`park_against_unpark`) and a shutdown, which is a cancel and
+//! a wake (`cancel_against_park`).
 //!
 //! # Panics in the loop
 //!
@@ -35,6 +39,7 @@ mod due;
 pub(crate) mod events;
 mod expired;
 pub(crate) mod faults;
+mod late_joiner;
 mod observe;
 mod point;
 mod reset;
@@ -42,7 +47,6 @@ mod rest;
 mod run;
 mod stacks;
 pub(crate) mod stats;
-mod told;
 pub(crate) mod turn;
 
 use crate::base::error::TaskId;
@@ -54,7 +58,7 @@ use crate::sched::run_queue::RunQueue;
 use crate::sched::task::group::Group;
 use crate::sched::task::slab::{FreeRecords, OutOfRecords};
 use crate::sched::task::state::{OwnParked, RecordHandle};
-use crate::sched::task::{Outcome, Priority, Start, Task, TaskRef, Traits};
+use crate::sched::task::{Lane, Outcome, Placement, Start, Task, TaskRef, Traits};
 use crate::sched::{Remote, Shared};
 use crate::stack::StackCache;
 use crate::stack::fiber::strand::{Strand, ThreadStack};
@@ -63,17 +67,20 @@ pub(crate) use deferred::Deferred;
 use due::DueWork;
 use expired::Expired;
 use faults::{FaultPoint, fault_in_loop};
+use late_joiner::LateJoiner;
 pub(crate) use point::{
-    checkpoint_in_lab, drop_point, lab_closes_channel, lab_cuts_budget, lab_number,
-    lab_refuses_spawn, point, point_at, point_from,
+    checkpoint_in_lab, drop_point, forget_address, lab_closes_channel, lab_fault_at_checkpoint,
+    lab_number, lab_refuses_spawn, point, point_at, point_at_task, point_from,
 };
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use told::Told;
 
 /// Number of strands without a task that a worker keeps.
 const SPARES: usize = 16;
+/// Spare strands that a worker begins with: enough for a root task and three partners that wait for
+/// each other.
+const WARM: usize = 4;
 
 /// A worker. It stays at one address as long as its scheduler exists, and is used by one thread.
 pub(crate) struct Worker {
@@ -89,6 +96,8 @@ pub(crate) struct Worker {
     /// The strand whose stack the thread is on; none on the thread's own.
     strand: Cell<Option<NonNull<Strand>>>,
     spares: Cell<Option<NonNull<Strand>>>,
+    /// The same, while the lab is asked whether a task gets a stack.
+    hidden_spares: Cell<Option<Option<NonNull<Strand>>>>,
     spare_count: Cell<usize>,
     /// Number of pinned tasks that have waited here and not ended.
     pinned: Cell<usize>,
@@ -96,7 +105,7 @@ pub(crate) struct Worker {
     /// Children that ended here and are not counted yet; all of one group.
     ended: Cell<EndedChildren>,
     /// A joiner of one of them, to be woken when they are counted.
-    told: Told,
+    late_joiner: LateJoiner,
     /// Work that is due before the worker turns to another task.
     due: DueWork,
     /// A task that was picked on a stack that could not run it.
@@ -333,11 +342,12 @@ impl Worker {
             current: Cell::new(None),
             strand: Cell::new(None),
             spares: Cell::new(None),
+            hidden_spares: Cell::new(None),
             spare_count: Cell::new(0),
             pinned: Cell::new(0),
             after_switch: Cell::new(AfterSwitch::Nothing),
             ended: Cell::new(EndedChildren::NONE),
-            told: Told::new(),
+            late_joiner: LateJoiner::new(),
             due: DueWork::new(),
             handoff: Cell::new(None),
             acted: Cell::new(false),
@@ -420,7 +430,7 @@ impl Worker {
 
     // ----- spawning -------------------------------------------------------------------
 
-    /// Spawns a task into this worker's deque.
+    /// Spawns a task on this worker. With the usual traits and placement it goes to the deque.
     ///
     /// # Safety
     ///
@@ -430,6 +440,7 @@ impl Worker {
         &self,
         group: Option<NonNull<Group>>,
         traits: Traits,
+        placement: Placement,
         handle: RecordHandle,
         closure: F,
     ) -> Result<TaskRef, OutOfRecords> {
@@ -440,7 +451,7 @@ impl Worker {
         self.stats().spawned_here.bump();
         self.note_spawn(id);
         spans::spawned(id);
-        self.enqueue(task.task, traits);
+        self.enqueue(task.task, traits.lane, placement);
         Ok(task)
     }
 
@@ -452,15 +463,24 @@ impl Worker {
         id
     }
 
-    /// Queues a new task: in the worker's deque if its priority is Normal, otherwise in the global
-    /// queue.
-    #[inline]
-    fn enqueue(&self, task: NonNull<Task>, traits: Traits) {
-        if traits.priority != Priority::Normal {
-            self.shared.submit(traits.priority, task);
-            return;
+    /// Queues a new task: usually in the worker's deque.
+    #[inline(always)]
+    fn enqueue(&self, task: NonNull<Task>, lane: Lane, placement: Placement) {
+        match (lane, placement) {
+            (Lane::Normal, Placement::Any) => self.enqueue_stealable(task),
+            _ => self.enqueue_elsewhere(task, lane, placement),
         }
-        self.enqueue_stealable(task);
+    }
+
+    /// Queues a new task of another priority or placement than the usual: in the global queue, or
+    /// where only this worker takes it.
+    #[inline(never)]
+    fn enqueue_elsewhere(&self, task: NonNull<Task>, lane: Lane, placement: Placement) {
+        match placement {
+            // SAFETY: new, hence in no queue and ours to hand over.
+            Placement::Near => unsafe { self.queue.push_near(task, lane) },
+            Placement::Any | Placement::Spread => self.shared.submit(lane, task),
+        }
     }
 
     /// Queues a task that any worker may run, and wakes one for it.
@@ -557,7 +577,7 @@ impl Worker {
         } else {
             // Private to this worker, so it may be queued before its stack is left.
             // SAFETY: in no other queue.
-            unsafe { self.queue.push_pinned(task, traits.priority) };
+            unsafe { self.queue.push_pinned(task, traits.lane) };
             debug_assert!(matches!(self.after_switch.get(), AfterSwitch::Nothing), "settled");
         }
         self.leave(task, here, EventKind::Yield);
@@ -584,7 +604,9 @@ impl Worker {
     pub(crate) fn woken(&self, task: NonNull<Task>, migratable: bool) {
         if migratable {
             self.stats().woken.bump();
-            self.enqueue_stealable(task);
+            // SAFETY: woken, hence ours to put into a queue.
+            let lane = unsafe { (*task.as_ptr()).traits.get() }.lane;
+            self.enqueue(task, lane, Placement::Any);
         } else {
             self.woken_here(task);
         }
@@ -595,7 +617,7 @@ impl Worker {
     fn woken_here(&self, task: NonNull<Task>) {
         self.stats().woken.bump();
         // SAFETY: woken, hence ours to put into a queue.
-        unsafe { self.queue.push_woken(task, (*task.as_ptr()).traits.get().priority) };
+        unsafe { self.queue.push_woken(task, (*task.as_ptr()).traits.get().lane) };
     }
 }
 

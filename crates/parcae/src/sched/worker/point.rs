@@ -13,7 +13,10 @@
 
 use super::{Worker, with_current, yield_now};
 use crate::sched::events::EventKind;
-use crate::sched::lab::{LabState, OpKind, ReadyPlace, Turn, WaitFault, is_any_alive};
+use crate::sched::lab::{
+    self, CheckpointFault, Lab, LabState, OpKind, ReadyPlace, Turn, WaitFault,
+};
+use crate::sched::lab::{is_any_alive, task_object};
 use crate::sched::task::{Task, TaskRef};
 use crate::sched::worker::events::frame_of;
 use crate::stack::StackError;
@@ -53,6 +56,24 @@ pub(crate) fn point_at<T: ?Sized>(kind: OpKind, object: &T) {
 pub(crate) fn drop_point<T: ?Sized>(kind: OpKind, object: &T) {
     if is_any_alive() {
         at_point(kind, (&raw const *object).cast::<()>().addr(), None);
+    }
+}
+
+/// [`point`] for a task that is joined or cancelled.
+#[inline(always)]
+#[track_caller]
+pub(crate) fn point_at_task(kind: OpKind, id: u64) {
+    if is_any_alive() {
+        at_point(kind, task_object(id), Some(Location::caller()));
+    }
+}
+
+/// An object begins or ends at this place: for the lab it is not the one that was there before.
+/// Objects that can be moved say when they end, others when they begin.
+#[inline(always)]
+pub(crate) fn forget_address<T: ?Sized>(object: &T) {
+    if is_any_alive() {
+        lab::forget_address((&raw const *object).cast::<()>().addr());
     }
 }
 
@@ -102,13 +123,19 @@ pub(crate) fn lab_closes_channel() -> bool {
     closes.flatten() == Some(true)
 }
 
-/// Whether the lab ends the budget of the running task, which is at a checkpoint.
+/// The fault that happens to the running task at a checkpoint, if any. In a hunt with workers, the
+/// checkpoint is a point; without them its turn has ended with one.
 #[cold]
 #[inline(never)]
-pub(crate) fn lab_cuts_budget() -> bool {
-    let cuts =
-        with_current(|worker| worker.shared.lab.as_ref().map(|lab| lab.lock().cuts_budget()));
-    cuts.flatten() == Some(true)
+pub(crate) fn lab_fault_at_checkpoint() -> Option<CheckpointFault> {
+    let has_workers = with_current(|worker| {
+        let lab = worker.shared.lab.as_ref().filter(|lab| !lab.is_bare());
+        lab.is_some_and(|lab| !lab.lock().ticks())
+    });
+    if has_workers == Some(true) {
+        at_point(OpKind::Checkpoint, 0, None);
+    }
+    with_current(|worker| worker.shared.lab.as_ref()?.lock().checks()).flatten()
 }
 
 /// A number below `below` from the strategy of the lab; `None` outside of the lab.
@@ -190,9 +217,33 @@ impl Worker {
         self.shared.lab.as_ref().is_some_and(|lab| lab.lock().refuses_stack())
     }
 
+    /// A task is about to start, in a schedule with workers in which it may get no stack: hides the
+    /// spare strands, so that `ensure_spare` asks the lab.
+    pub(super) fn hide_spares(&self, task: &Task) {
+        let starts = self.current.get() == Some(NonNull::from(task));
+        let may_refuse = |lab: &Lab| !lab.is_bare() && lab.lock().may_refuse_stacks();
+        if starts && self.shared.lab.as_deref().is_some_and(may_refuse) {
+            self.hidden_spares.set(Some(self.spares.take()));
+        }
+    }
+
+    /// The answer of the lab, where the spare strands were hidden. They are there again.
+    #[cold]
+    pub(super) fn ask_lab_for_spare(&self) -> Option<Result<(), StackError>> {
+        let spares = self.hidden_spares.take()?;
+        self.spares.set(spares);
+        if self.lab_refuses_stack() {
+            return Some(Err(StackError::PoolLimit { max_stacks: 0 }));
+        }
+        spares.map(|_| Ok(())) // or one is made
+    }
+
     /// Moves all tasks that this worker could run to the lab's list.
     pub(crate) fn tell_ready(&self, state: &mut LabState) {
-        while let Some(task) = self.queue.pick(self) {
+        // Mostly there is one task or none, and a look in vain at all queues takes long.
+        while !self.queue.has_none_alone()
+            && let Some(task) = self.queue.pick(self)
+        {
             // SAFETY: picked, hence ours.
             state.is_ready(unsafe { task.as_ref() }.id(), ReadyPlace(task.cast()));
         }

@@ -16,7 +16,7 @@ use std::cell::Cell;
 impl Worker {
     /// Whether nothing of a task is left.
     pub(crate) fn is_clean(&self) -> bool {
-        let Worker { current, strand, after_switch, ended, told, due, handoff, .. } = self;
+        let Worker { current, strand, after_switch, ended, late_joiner, due, handoff, .. } = self;
         let Worker { unfinished, expired, pinned, queue, .. } = self;
         let outcome = unfinished.take();
         let is_there = outcome.is_some();
@@ -25,7 +25,7 @@ impl Worker {
             && strand.get().is_none()
             && matches!(after_switch.get(), AfterSwitch::Nothing)
             && ended.get().group.is_none()
-            && !told.is_some()
+            && !late_joiner.is_some()
             && !due.is_any()
             && handoff.get().is_none()
             && !is_there
@@ -47,11 +47,12 @@ impl Worker {
             current: _,
             strand: _,
             spares: _,
+            hidden_spares: _, // hidden for a moment
             spare_count: _,
             pinned: _,
             after_switch: _,
             ended,
-            told: _,
+            late_joiner: _,
             due: _,
             handoff: _,
             acted: _, // set by each step

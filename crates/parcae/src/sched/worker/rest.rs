@@ -1,6 +1,7 @@
 //! Picking the next task, and waiting for work: spin first (`idle::SpinPolicy`), then sleep in the
 //! poller (`idle::Poller`).
 
+use super::events::frame_of;
 use super::faults::{FaultPoint, IdleGuard};
 use super::{DueWork, Worker};
 use crate::sched::events::EventKind;
@@ -28,7 +29,7 @@ impl PickHooks for Worker {
 
     #[inline(always)]
     fn took(&self, from: TaskSource) {
-        self.events.came_from_elsewhere();
+        self.came_from_elsewhere();
         match from {
             TaskSource::InboxPinned => self.fault(FaultPoint::Inbox),
             TaskSource::InboxShared => self.fault(FaultPoint::Adopt),
@@ -57,6 +58,15 @@ impl PickHooks for Worker {
 
     fn now(&self) -> Nanos {
         self.shared.now()
+    }
+
+    fn has_tenants(&self) {
+        self.due.set(DueWork::TENANTS);
+    }
+
+    fn ops_left(&self, task: &Task) -> u64 {
+        // SAFETY: the caller owns the task, or it leaves its stack here.
+        frame_of(task).map_or(0, |frame| unsafe { self.shared.host.frames().ops_left(frame) })
     }
 
     #[inline(always)]

@@ -79,7 +79,7 @@ impl Worker {
             None => {
                 if this.group.get() != self.ended.get().group {
                     self.count_ended();
-                } else if self.told.is_some() {
+                } else if self.late_joiner.is_some() {
                     self.look_after_joiner();
                 }
                 self.note_turn(EventKind::Start, this);
@@ -98,7 +98,7 @@ impl Worker {
                     }
                 };
                 // The task may have waited, and come back on another worker.
-                with_current(|worker| worker.finish(task, outcome));
+                with_current(|worker| worker.finish_called(task, outcome));
             }
         }
     }
@@ -164,10 +164,20 @@ impl Worker {
         self.handoff.get().is_none()
     }
 
+    /// As [`finish_called`](Worker::finish_called), out of line.
+    #[cold]
+    pub(super) fn finish(&self, task: NonNull<Task>, outcome: Outcome) {
+        self.finish_called(task, outcome);
+    }
+
     /// Finishes a task whose closure has returned to the loop: the strand belongs to the worker
     /// again.
-    #[inline]
-    pub(super) fn finish(&self, task: NonNull<Task>, outcome: Outcome) {
+    #[inline(always)]
+    fn finish_called(&self, task: NonNull<Task>, outcome: Outcome) {
+        // SAFETY: the task is OWNED by this worker, which just ran it.
+        if unsafe { task.as_ref() }.is_to_be_called_again() {
+            return self.park_until_called(task);
+        }
         let unfinished = FinishGuard::new(self, task, outcome);
         self.fault(FaultPoint::Finish);
         // SAFETY: the task is OWNED by this worker, which just ran it.

@@ -1,11 +1,13 @@
 //! Leaving and entering stacks, and the follow-up of a switch.
 
+use super::events::{RecordedYield, YieldNote, YieldedTo};
 use super::faults::{AfterSwitchGuard, FaultPoint, contain};
 use super::run::strand_main;
-use super::{AfterSwitch, DueWork, SPARES, Stepped, Worker, current, with_current};
+use super::{AfterSwitch, DueWork, SPARES, Stepped, WARM, Worker, current, with_current};
 use crate::base::error::discard;
 use crate::sched::events::EventKind;
-use crate::sched::run_queue::TaskGuard;
+use crate::sched::lab::is_any_alive;
+use crate::sched::run_queue::{PickHooks, TaskGuard};
 use crate::sched::task::Task;
 use crate::sched::task::state::{Mobility, Parking};
 use crate::stack::StackError;
@@ -83,23 +85,41 @@ impl Worker {
     /// the deterministic executor there always is an event to write.
     #[inline(always)]
     fn choose_quickly(&self, task: NonNull<Task>, why: EventKind) -> Option<Next> {
-        if self.has_duties() { None } else { self.choose_private(task, why, |_| ()) }
+        if self.has_duties() {
+            return if why == EventKind::Yield { self.choose_recorded(task) } else { None };
+        }
+        self.choose_private(task, why, ())
+    }
+
+    /// The same for a task that yields, where a recording runs and nothing else is due. In line: a
+    /// call would take as long as recording the yield.
+    #[inline(always)]
+    fn choose_recorded(&self, task: NonNull<Task>) -> Option<Next> {
+        if self.has_other_duties() {
+            return None;
+        }
+        let ring = self.fast_ring()?;
+        self.choose_private(
+            task,
+            EventKind::Yield,
+            RecordedYield { worker: self, ring, from: task },
+        )
     }
 
     /// The next task, if it is one that only this worker may run. Cannot panic, unless `note` does,
-    /// which is called with that task.
+    /// which is called with that task and before it is claimed.
     #[inline(always)]
     fn choose_private(
         &self,
         task: NonNull<Task>,
         why: EventKind,
-        note: impl FnOnce(NonNull<Task>),
+        note: impl YieldNote,
     ) -> Option<Next> {
         let next = self.queue.pick_private(why == EventKind::Yield)?;
-        note(next);
         debug_assert!(next != task || why == EventKind::Yield, "a task that waits is in no queue");
         if why == EventKind::Yield && next == task {
-            // There is no other.
+            // SAFETY: the task that runs.
+            note.note(unsafe { next.as_ref() }, YieldedTo::Itself);
             self.after_switch.set(AfterSwitch::Nothing);
             return Some(Next::Same);
         }
@@ -107,11 +127,13 @@ impl Worker {
         let this = unsafe { next.as_ref() };
         // SAFETY: as above.
         if let Some(strand) = unsafe { this.strand() } {
+            note.note(this, YieldedTo::Resumed);
             this.state.claim(self.index);
             self.current.set(Some(next));
             self.stats().executed.bump();
             return Some(Next::Strand(strand));
         }
+        note.note(this, YieldedTo::Unstarted);
         self.current.set(None);
         self.handoff.set(Some(next));
         Some(Next::Strand(self.spare()))
@@ -133,17 +155,6 @@ impl Worker {
     /// not end the task, which is half-way off its stack.
     #[inline(never)]
     fn choose(&self, task: NonNull<Task>, why: EventKind) -> Next {
-        // A yield that is recorded takes the short cut too.
-        if why == EventKind::Yield
-            && self.shared.tracer.only_traces()
-            && !self.has_other_duties()
-            // SAFETY: both tasks are ours.
-            && let Some(next) = self.choose_private(task, why, |next| unsafe {
-                self.note_switch(task.as_ref(), next.as_ref());
-            })
-        {
-            return next;
-        }
         self.current.set(None);
         let next = catch_unwind(AssertUnwindSafe(|| self.choose_next(task, why)));
         next.unwrap_or_else(|payload| self.choose_after_a_panic(payload))
@@ -159,6 +170,9 @@ impl Worker {
         }
         self.fault(FaultPoint::Leave);
         if self.shared.config.deterministic {
+            if self.due.has(DueWork::TENANTS) {
+                self.count_ops(this);
+            }
             self.note_end_of_turn(why, this);
             self.count_ended();
             if why == EventKind::Park && self.shared.lab.is_some() {
@@ -168,7 +182,11 @@ impl Worker {
         }
         // Deadlines that have passed are left to the loop: their callbacks may need more stack than
         // a task has left.
-        let next = if self.due.has(DueWork::DEADLINES) { None } else { self.pick() };
+        let next = if self.due.has(DueWork::DEADLINES | DueWork::TENANTS) {
+            self.pick_with_duties(this)
+        } else {
+            self.pick()
+        };
         match next {
             Some(next) if next == task => {
                 // The task yielded and is the only one here: an owner of a group may still wait for
@@ -209,6 +227,9 @@ impl Worker {
             None if matches!(self.after_switch.get(), AfterSwitch::Park(_))
                 && self.linger(this) =>
             {
+                if self.due.has(DueWork::TENANTS) {
+                    self.queue.goes_on_unpicked(task, self);
+                }
                 self.after_switch.set(AfterSwitch::Nothing);
                 self.current.set(Some(task));
                 Next::Same
@@ -218,6 +239,21 @@ impl Worker {
                 Next::Strand(self.spare())
             }
         }
+    }
+
+    /// Counts the ops of a task that leaves its stack, and picks the next one unless deadlines have
+    /// passed.
+    #[cold]
+    fn pick_with_duties(&self, left: &Task) -> Option<NonNull<Task>> {
+        if self.due.has(DueWork::TENANTS) {
+            self.count_ops(left);
+        }
+        if self.due.has(DueWork::DEADLINES) { None } else { self.pick() }
+    }
+
+    /// Counts the ops of a task that leaves its stack.
+    fn count_ops(&self, task: &Task) {
+        self.queue.tenant_run_ends(PickHooks::ops_left(self, task));
     }
 
     /// The next stack after a panic in `choose_next`: the loop, which picks again. Guards have put
@@ -275,6 +311,31 @@ impl Worker {
         if unsafe { self.park_left(task) } == Parking::Woken {
             self.settle_woken(task);
         }
+    }
+
+    /// Parks a task that has returned to the loop to be called again when it is woken; or queues it
+    /// behind the others, if a wake came first. It has no stack, so nothing has to be left first.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn park_until_called(&self, task: NonNull<Task>) {
+        self.current.set(None);
+        // SAFETY: the task is OWNED by this worker until it is parked.
+        let this = unsafe { task.as_ref() };
+        this.clear_again();
+        let migratable = this.traits.get().migratable;
+        // It was pinned if it has waited on the stack of the call.
+        if migratable && this.is_pinned() {
+            this.unpin();
+            self.pinned.set(self.pinned.get() - 1);
+        } else if !migratable && !this.is_pinned() {
+            this.pin();
+            self.pinned.set(self.pinned.get() + 1);
+        }
+        if self.shared.config.deterministic && self.shared.lab.is_some() {
+            self.inject_fault(task);
+        }
+        // SAFETY: there is no stack to leave. Not `park_again`, after which it could not move.
+        unsafe { self.settle_first_park(task) };
     }
 
     /// Publishes a task that has left its stack as parked. Nothing here can panic.
@@ -360,13 +421,13 @@ impl Worker {
     /// Queues a task that has left its stack where any worker may resume it.
     fn requeue(&self, task: NonNull<Task>) {
         // SAFETY: the task is OWNED by this worker until `release`.
-        let priority = unsafe {
+        let lane = unsafe {
             let this = &*task.as_ptr();
-            let priority = this.traits.get().priority;
+            let lane = this.traits.get().lane;
             this.state.release();
-            priority
+            lane
         };
-        self.shared.submit(priority, task);
+        self.shared.submit(lane, task);
     }
 
     /// Ensures that the loop has a spare strand to continue on if the next task keeps this one.
@@ -376,10 +437,30 @@ impl Worker {
         if self.spares.get().is_some() {
             return Ok(());
         }
+        if is_any_alive()
+            && let Some(answer) = self.ask_lab_for_spare()
+        {
+            return answer;
+        }
         // SAFETY: one thread; no other reference at the same time.
         let stack = unsafe { (*self.stacks.get()).acquire(self.shared.config.stack_size)? };
         self.keep_spare(Strand::new(stack, strand_main));
         Ok(())
+    }
+
+    /// Makes the spare strands that the first tasks need. A new stack takes microseconds (its
+    /// guard, its first page); a task that waited for one would look as if its spawner computed,
+    /// and a thief would take it away from its partners (`run_queue`). Not where the number of
+    /// stacks is bounded: another worker's task may need them.
+    pub(crate) fn warm_up(&self) {
+        // SAFETY: one thread; no other reference at the same time.
+        let is_bounded = unsafe { (*self.stacks.get()).is_bounded() };
+        while !is_bounded && self.spare_count.get() < WARM {
+            // SAFETY: as above.
+            let stack = unsafe { (*self.stacks.get()).acquire(self.shared.config.stack_size) };
+            let Ok(stack) = stack else { return }; // the first task that needs it is told
+            self.keep_spare(Strand::new(stack, strand_main));
+        }
     }
 
     /// Takes a spare strand, which runs the loop.

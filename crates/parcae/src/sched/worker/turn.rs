@@ -7,7 +7,7 @@
 //! at the queues that come last.
 
 use super::{CURRENT, Worker};
-use crate::sched::task::Priority;
+use crate::sched::task::Lane;
 use std::cell::Cell;
 
 /// Whether the task that runs on this thread may begin its next turn at once, because a yield would
@@ -18,6 +18,41 @@ pub(crate) fn goes_on() -> bool {
     unsafe { CURRENT.with(Cell::get).as_ref() }.is_some_and(Worker::is_alone)
 }
 
+/// The running task begins a turn of at most so many ops. Returns how many it gets: a task of a
+/// tenant gets no more than its tenant has left.
+#[inline(never)] // as `worker::current`
+pub(crate) fn begin(most: u64) -> u64 {
+    // SAFETY: as in `with_current`.
+    let worker = unsafe { CURRENT.with(Cell::get).as_ref() };
+    worker.map_or(most, |worker| worker.queue.task_turn_begins(most))
+}
+
+/// The running task has ended, with so many ops left in its turn.
+#[inline(never)] // as `worker::current`
+pub(crate) fn ended(left: u64) {
+    // SAFETY: as in `with_current`.
+    if let Some(worker) = unsafe { CURRENT.with(Cell::get).as_ref() } {
+        worker.queue.tenant_run_ends(left);
+    }
+}
+
+/// The running task has used ops beyond its turn.
+#[cold]
+#[inline(never)] // as `worker::current`
+pub(crate) fn overran(ops: u64) {
+    // SAFETY: as in `with_current`.
+    if let Some(worker) = unsafe { CURRENT.with(Cell::get).as_ref() } {
+        worker.queue.overran(ops);
+    }
+}
+
+/// Whether the running task should let another tenant run.
+#[inline(never)] // as `worker::current`
+pub(crate) fn is_preempted() -> bool {
+    // SAFETY: as in `with_current`.
+    unsafe { CURRENT.with(Cell::get).as_ref() }.is_some_and(|worker| worker.queue.is_preempted())
+}
+
 impl Worker {
     #[inline(always)]
     fn is_alone(&self) -> bool {
@@ -26,7 +61,7 @@ impl Worker {
         let traits = unsafe { (*task.as_ptr()).traits.get() };
         let alone = !self.has_duties()
             && !traits.migratable
-            && traits.priority == Priority::Normal
+            && traits.lane == Lane::Normal
             && self.queue.pick_nobody();
         if alone {
             self.stats().yielded.bump();

@@ -79,10 +79,32 @@ pub enum Usage {
         /// The channel's buffer, in messages.
         buffer: usize,
     },
+    /// A nursery with a share was admitted.
+    Share {
+        /// Number of open nurseries under the capability, this one included.
+        live: u32,
+        /// Its weight.
+        weight: u32,
+    },
     /// Budget was taken.
     Budget {
         /// The amount that was granted.
         granted: Budget,
+    },
+    /// A socket was admitted.
+    Socket {
+        /// Number of sockets under the capability, this one included.
+        live: u32,
+    },
+    /// A file was admitted.
+    File {
+        /// Number of files under the capability, this one included.
+        live: u32,
+    },
+    /// A child process was admitted.
+    Child {
+        /// Number of children under the capability, this one included.
+        live: u32,
     },
 }
 
@@ -120,7 +142,15 @@ impl fmt::Display for AuditEntry {
             AuditEvent::Used(Usage::Channel { live, buffer }) => {
                 write!(f, " used for a channel with buffer {buffer}, {live} live")
             }
+            AuditEvent::Used(Usage::Share { live, weight }) => {
+                write!(f, " used for a share of weight {weight}, {live} open")
+            }
             AuditEvent::Used(Usage::Budget { granted }) => write!(f, " used for {granted:?}"),
+            AuditEvent::Used(Usage::Socket { live }) => {
+                write!(f, " used for a socket, {live} open")
+            }
+            AuditEvent::Used(Usage::File { live }) => write!(f, " used for a file, {live} open"),
+            AuditEvent::Used(Usage::Child { live }) => write!(f, " used for a child, {live} alive"),
             AuditEvent::Denied(error) if *times == 1 => write!(f, " denied: {error}"),
             AuditEvent::Denied(error) => write!(f, " denied {times} times: {error}"),
             AuditEvent::Revoked => f.write_str(" revoked"),

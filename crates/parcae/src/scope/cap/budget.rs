@@ -145,6 +145,11 @@ enum Demand {
 }
 
 impl CapBudget {
+    /// The same capability, for the runtime's own bookkeeping.
+    pub(crate) fn share(&self) -> CapBudget {
+        CapBudget { node: Arc::clone(&self.node) }
+    }
+
     pub(super) fn root(id: Identity, limits: BudgetLimits) -> CapBudget {
         CapBudget { node: BudgetNode::new(id, limits, None) }
     }
@@ -173,7 +178,7 @@ impl CapBudget {
         let node = &self.node;
         let checked = match node.revoked() {
             Some(cap) => Err(CapError::Revoked { cap }),
-            None => node.id.derive(limits, &node.limits, delegation),
+            None => node.id.derive(&limits, &node.limits, delegation),
         };
         let id = checked.map_err(|error| node.id.denied(error))?;
         Ok(CapBudget { node: BudgetNode::new(id, limits, Some(Arc::clone(node))) })

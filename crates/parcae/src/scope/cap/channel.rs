@@ -1,6 +1,6 @@
 //! The capability to create channels.
 
-use super::places::{NodeRef, Place, Refusal};
+use super::permits::{CapPermit, NodeRef, Refusal};
 use super::{
     Attenuate, CapError, CapLimit, Delegation, Identity, Limits, Revocable, Revoker, Usage,
     not_wider,
@@ -72,7 +72,7 @@ pub struct CapChannel {
 /// The place of one live channel under a [`CapChannel`] and all its ancestors. Dropping it returns
 /// the place, even after the capability was revoked or dropped.
 #[must_use = "dropping a permit gives the channel's place back"]
-pub struct ChannelPermit(Place<ChannelLimits>);
+pub struct ChannelPermit(CapPermit<ChannelLimits>);
 
 impl CapChannel {
     pub(super) fn root(id: Identity, limits: ChannelLimits) -> CapChannel {
@@ -120,7 +120,7 @@ impl CapChannel {
         Ok(ChannelPermit(place))
     }
 
-    fn enter(&self, buffer: usize) -> Result<(Place<ChannelLimits>, u32), CapError> {
+    fn enter(&self, buffer: usize) -> Result<(CapPermit<ChannelLimits>, u32), CapError> {
         let limit = self.node.limits.max_buffer; // no ancestor has a smaller one
         if buffer > limit {
             // Checked before a place is taken, so that a use that cannot succeed disturbs no other.

@@ -4,7 +4,13 @@
 //! |---|---|---|
 //! | [`CapSpawn`] | spawn tasks | a number alive at once, and a budget for each |
 //! | [`CapBudget`] | request budget | an amount per request, and a total |
+//! | [`CapShare`] | open nurseries with a share of the processors | a number open at once, and a weight for each |
 //! | [`CapChannel`] | create channels | a number alive at once, and a buffer size for each |
+//! | [`CapNet`] | open sockets | sets of addresses, and a number open at once |
+//! | [`CapFs`] | use files beneath a directory | reading or writing, and a number open at once |
+//! | [`CapExec`] | start programs | a set of programs, and a number alive at once |
+//!
+//! The last three are for the world outside of the process: see `io/mod.rs`.
 //!
 //! # The tree
 //!
@@ -44,7 +50,7 @@
 //!   makes uses no more expensive. A use that reaches the node after the mark is refused. Serial
 //!   numbers are never reused, so an entry of the audit log identifies its capability.
 //! - **Revoking takes back authority, not work.** Running tasks continue, channels stay open, and
-//!   budget that was taken stays taken; places are returned as tasks and channels end. Cancelling
+//!   budget that was taken stays taken; permits are returned as tasks and channels end. Cancelling
 //!   them is up to their nursery. Dropping a capability does not revoke it: capabilities derived
 //!   from it stay valid.
 //!
@@ -54,7 +60,7 @@
 //! uses return keep the nodes alive in which they are counted. All nodes of all kinds share the
 //! mint's serial numbers and audit log (`audit.rs`).
 //!
-//! `places.rs` has the counting tree behind spawn and channel capabilities, which is on the
+//! `permits.rs` has the counting tree behind spawn and channel capabilities, which is on the
 //! path of every spawn: one read-modify-write per level. `budget.rs` is off that path and
 //! uses locks.
 //!
@@ -64,18 +70,20 @@
 //!   of a tree or needs a walk over the descendants to renew the others.
 //! - A list of children in each node, walked by revoke: a lock on each derivation, and a revocation
 //!   whose cost the holder of the revoked capability controls.
-//! - Taking several places at a time, for a nursery to hand out: a use costs one read-modify-write
+//! - Taking several permits at a time, for a nursery to hand out: a use costs one read-modify-write
 //!   per level when it begins and one when it ends, a fifth of a spawn for the first level. But
-//!   `live` would count places without a task, a capability near its limit would refuse uses that
+//!   `live` would count permits without a task, a capability near its limit would refuse uses that
 //!   it could allow, and "revoke, then wait until `live` is 0" would wait for a nursery that keeps
-//!   places and does not spawn.
+//!   permits and does not spawn.
 //! - Moving limits to the child when it is derived, so that a use touches one node only: a
 //!   child that idles would keep its siblings from working.
 
 mod audit;
 mod budget;
 mod channel;
-mod places;
+mod io;
+mod permits;
+mod share;
 mod spawn;
 
 #[cfg(all(test, loom))]
@@ -83,11 +91,19 @@ mod models;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-pub use crate::base::error::{CapError, CapLimit};
+pub use crate::base::error::{CapError, CapLimit, NetUse};
 pub(crate) use audit::Clock;
 pub use audit::{Audit, AuditEntry, AuditEvent, AuditLevel, Usage};
 pub use budget::{BudgetLimits, CapBudget};
 pub use channel::{CapChannel, ChannelLimits, ChannelPermit};
+pub(crate) use io::IoAuthority;
+#[cfg(feature = "io")]
+pub(crate) use io::open_beneath;
+pub use io::{
+    AddressRule, AddressSet, BadAddressRule, CapExec, CapFs, CapNet, ChildPermit, ExecLimits,
+    FilePermit, FsAccess, FsLimits, NetLimits, ProgramSet, SocketPermit,
+};
+pub use share::{CapShare, ShareLimits, SharePermit};
 pub use spawn::{CapSpawn, SpawnLimits, TaskPermit};
 
 use crate::scope::budget::{Budget, Resource};
@@ -113,6 +129,14 @@ pub enum CapKind {
     Budget,
     /// [`CapChannel`].
     Channel,
+    /// [`CapNet`].
+    Net,
+    /// [`CapFs`].
+    Fs,
+    /// [`CapExec`].
+    Exec,
+    /// [`CapShare`].
+    Share,
 }
 
 impl fmt::Display for CapKind {
@@ -121,6 +145,10 @@ impl fmt::Display for CapKind {
             CapKind::Spawn => "spawn",
             CapKind::Budget => "budget",
             CapKind::Channel => "channel",
+            CapKind::Net => "network",
+            CapKind::Fs => "file",
+            CapKind::Exec => "program",
+            CapKind::Share => "share",
         })
     }
 }
@@ -145,10 +173,30 @@ pub enum Limits {
     Budget(BudgetLimits),
     /// Of a [`CapChannel`].
     Channel(ChannelLimits),
+    /// Of a [`CapNet`].
+    Net {
+        /// Most sockets.
+        max_sockets: u32,
+        /// Rules of the set of addresses to bind; `u32::MAX` if all are allowed.
+        bind_rules: u32,
+        /// Rules of the set of addresses to connect to; `u32::MAX` if all are allowed.
+        connect_rules: u32,
+    },
+    /// Of a [`CapFs`].
+    Fs(FsLimits),
+    /// Of a [`CapExec`].
+    Exec {
+        /// Most children.
+        max_children: u32,
+        /// Programs of the set; `u32::MAX` if all are allowed.
+        programs: u32,
+    },
+    /// Of a [`CapShare`].
+    Share(ShareLimits),
 }
 
 /// The common interface of limits.
-trait Attenuate: Copy + Into<Limits> {
+trait Attenuate: Clone + Into<Limits> {
     /// Checks that no limit of `self` exceeds that of `parent`.
     fn within(&self, parent: &Self) -> Result<(), CapError>;
 }
@@ -165,6 +213,13 @@ fn budget_not_wider(
     allowed: Budget,
 ) -> Result<(), CapError> {
     Resource::ALL.iter().try_for_each(|&r| not_wider(limit(r), asked.get(r), allowed.get(r)))
+}
+
+/// Where a directory is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FsPlace {
+    System,
+    Simulated,
 }
 
 /// Makes the first capabilities. It is private to the runtime.
@@ -218,6 +273,30 @@ impl Mint {
         CapChannel::root(self.identity(CapKind::Channel, limits.into(), delegation), limits)
     }
 
+    pub(crate) fn net(&self, limits: NetLimits, delegation: Delegation) -> CapNet {
+        CapNet::root(self.identity(CapKind::Net, limits.clone().into(), delegation), limits)
+    }
+
+    /// For a directory of the system, or of a simulated world.
+    pub(crate) fn fs(
+        &self,
+        path: &std::path::Path,
+        limits: FsLimits,
+        delegation: Delegation,
+        place: FsPlace,
+    ) -> std::io::Result<CapFs> {
+        let grant = io::grant(path, limits, place == FsPlace::Simulated)?;
+        Ok(CapFs::root(self.identity(CapKind::Fs, grant.clone().into(), delegation), grant))
+    }
+
+    pub(crate) fn exec(&self, limits: ExecLimits, delegation: Delegation) -> CapExec {
+        CapExec::root(self.identity(CapKind::Exec, limits.clone().into(), delegation), limits)
+    }
+
+    pub(crate) fn share(&self, limits: ShareLimits, delegation: Delegation) -> CapShare {
+        CapShare::root(self.identity(CapKind::Share, limits.into(), delegation), limits)
+    }
+
     fn identity(&self, kind: CapKind, limits: Limits, delegation: Delegation) -> Identity {
         let id = Identity {
             serial: self.issuer.serial(),
@@ -256,7 +335,7 @@ impl Identity {
     /// pass through here.
     fn derive<L: Attenuate>(
         &self,
-        limits: L,
+        limits: &L,
         own: &L,
         delegation: Delegation,
     ) -> Result<Identity, CapError> {
@@ -275,7 +354,7 @@ impl Identity {
             delegation,
             issuer: Arc::clone(&self.issuer),
         };
-        id.record(AuditEvent::Attenuated(limits.into()));
+        id.record(AuditEvent::Attenuated(limits.clone().into()));
         Ok(id)
     }
 
@@ -341,9 +420,13 @@ fn debug(
 pub struct Revoker(Revocable);
 
 enum Revocable {
-    Spawn(places::NodeRef<SpawnLimits>),
+    Spawn(permits::NodeRef<SpawnLimits>),
     Budget(Arc<budget::BudgetNode>),
-    Channel(places::NodeRef<ChannelLimits>),
+    Channel(permits::NodeRef<ChannelLimits>),
+    Net(io::NetNode),
+    Fs(io::FsNode),
+    Exec(io::ExecNode),
+    Share(permits::NodeRef<ShareLimits>),
 }
 
 impl Revoker {
@@ -355,6 +438,10 @@ impl Revoker {
             Revocable::Spawn(node) => node.revoke(),
             Revocable::Budget(node) => node.revoke(),
             Revocable::Channel(node) => node.revoke(),
+            Revocable::Net(node) => node.revoke(),
+            Revocable::Fs(node) => node.revoke(),
+            Revocable::Exec(node) => node.revoke(),
+            Revocable::Share(node) => node.revoke(),
         }
     }
 
@@ -364,6 +451,10 @@ impl Revoker {
             Revocable::Spawn(node) => node.id.serial,
             Revocable::Budget(node) => node.id.serial,
             Revocable::Channel(node) => node.id.serial,
+            Revocable::Net(node) => node.id.serial,
+            Revocable::Fs(node) => node.id.serial,
+            Revocable::Exec(node) => node.id.serial,
+            Revocable::Share(node) => node.id.serial,
         }
     }
 }

@@ -65,8 +65,8 @@ fn two_children_race_for_the_last_place_of_their_parent() {
 }
 
 #[test]
-fn three_race_for_two_places() {
-    explore("cap: three uses, two places", Some(3), || {
+fn three_race_for_two_permits() {
+    explore("cap: three uses, two permits", Some(3), || {
         let cap = Shared::new(spawn(2));
         let others = [0; 2].map(|_| {
             let cap = Shared::clone(&cap);

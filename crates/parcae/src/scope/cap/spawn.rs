@@ -1,6 +1,6 @@
 //! The capability to spawn tasks.
 
-use super::places::{NodeRef, Place, Refusal};
+use super::permits::{CapPermit, NodeRef, Refusal};
 use super::{
     Attenuate, CapError, CapLimit, Delegation, Identity, Issuer, Limits, Revocable, Revoker, Usage,
     budget_not_wider, not_wider,
@@ -108,7 +108,7 @@ pub struct CapSpawn {
 /// clone::<parcae::cap::TaskPermit>();
 /// ```
 #[must_use = "dropping a permit gives the task's place back"]
-pub struct TaskPermit(Place<SpawnLimits>);
+pub struct TaskPermit(CapPermit<SpawnLimits>);
 
 // Kept in every task's record.
 const _: () = assert!(size_of::<Option<TaskPermit>>() == size_of::<usize>());

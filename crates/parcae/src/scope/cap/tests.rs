@@ -236,7 +236,7 @@ fn references_are_bounded_and_never_reach_the_mark() {
     let cap = mint().spawn(LIMITS, Delegation::Forbidden);
     let node = cap.revoker();
     let Revocable::Spawn(node) = &node.0 else { unreachable!() };
-    node.set_references(places::MAX_REFERENCES);
+    node.set_references(permits::MAX_REFERENCES);
     let more = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| cap.revoker()));
     assert!(more.is_err());
     assert!(!cap.is_revoked());

@@ -39,6 +39,7 @@
 //! | `waiting`, `watch` | cancellation, parks and shields |
 //! | `away` | the task on another stack, which may overflow |
 //! | `access` | reads by the scheduler and by observers |
+//! | `packed` | the state of a task between two calls, of which each has a frame of its own |
 
 mod access;
 mod account;
@@ -47,6 +48,7 @@ mod checkpoint;
 mod locals;
 mod memory;
 mod nested;
+mod packed;
 mod refill;
 mod settings;
 #[cfg(all(test, not(loom)))]
@@ -58,8 +60,9 @@ mod window;
 pub(crate) use access::FrameReader;
 pub(crate) use locals::FoundLocal;
 pub(crate) use nested::{Outer, Shares};
+pub(crate) use packed::{PackedAccount, PackedFrame, PackedLocals};
 pub use settings::Preempt;
-pub(crate) use settings::{Origin, PoolOwner, TaskSettings};
+pub(crate) use settings::{Origin, PoolOwner, TaskSettings, TurnLength};
 pub(crate) use waiting::Seen;
 
 use crate::base::error::{TaskId, TaskInfo};
@@ -185,6 +188,7 @@ impl Frame {
             shields: 0,
         };
         let now = settings.shared.coarse_now();
+        let account = *account; // one read of memory for both copies
         // SAFETY: the record of the running task, which does not outlive it.
         let signal = unsafe { &(*record.as_ptr()).signal };
         write! {
@@ -193,8 +197,8 @@ impl Frame {
             signal: signal,
             record: record,
             turn: Cell::new(0),
-            account: Cell::new(*account),
-            drawn: Cell::new(*account),
+            account: Cell::new(account),
+            drawn: Cell::new(account),
             memory: Cell::new(clamp(account.memory)),
             allocated: Cell::new(0),
             scope: Cell::new(scope),
@@ -221,7 +225,12 @@ impl Frame {
         }
         let (origin, nursery) = (&self.origin, self.settings().name.as_deref());
         self.span.begin(self.record().id(), origin.name.as_deref(), nursery, origin.spawned_at);
-        // A task without a turn yields at its first checkpoint.
+        self.start_first_turn();
+    }
+
+    /// A task without a turn yields at its first checkpoint.
+    #[inline(always)]
+    fn start_first_turn(&self) {
         if self.settings().preempt == Preempt::Never || random_turn(2) == 1 {
             self.start_turn();
         }
@@ -249,8 +258,8 @@ impl Frame {
         if let Some(locals) = self.locals.get() {
             self.end_locals(locals);
         }
-        if self.settings().tally.is_some() {
-            self.flush_last_turn();
+        if self.settings().reports {
+            self.report_end();
         }
         self.span.exit();
         // SAFETY: as in `enter`.
@@ -264,11 +273,14 @@ impl Frame {
         }
     }
 
-    /// Reports the times of the task, with those of its last turn.
+    /// Reports the ops of the task to its tenant, and its times, with those of its last turn.
     #[inline(never)]
-    fn flush_last_turn(&self) {
-        worker::with_current(|worker| self.seen.times.ran(worker.last_turn()));
-        self.flush_times();
+    fn report_end(&self) {
+        worker::turn::ended(self.ops_left());
+        if self.settings().tally.is_some() {
+            worker::with_current(|worker| self.seen.times.ran(worker.last_turn()));
+            self.flush_times();
+        }
     }
 
     #[inline]

@@ -29,7 +29,7 @@ use std::sync::Arc;
 const ROUNDS: usize = 4;
 
 /// A pool, and the amount its tasks have used that is not booked there yet.
-struct Seen {
+struct PoolUse {
     pool: Arc<BudgetPool>,
     used: Budget,
 }
@@ -64,10 +64,10 @@ fn with_used(mut standing: Standing, used: Budget) -> Standing {
 /// Amount that parked tasks have used of their share of `pool`, directly and through nurseries that
 /// were filled from it.
 fn used_below(shared: &Shared, pool: &Arc<BudgetPool>) -> Budget {
-    let mut seen: HashMap<usize, Seen> = HashMap::new();
+    let mut seen: HashMap<usize, PoolUse> = HashMap::new();
     let mut see = |pool: &Arc<BudgetPool>, used: Budget| {
         let entry = seen.entry(Arc::as_ptr(pool).addr());
-        let seen = entry.or_insert_with(|| Seen { pool: Arc::clone(pool), used: Budget::ZERO });
+        let seen = entry.or_insert_with(|| PoolUse { pool: Arc::clone(pool), used: Budget::ZERO });
         seen.used.absorb(used);
     };
     Observed::each(shared, |frame| {
@@ -88,7 +88,7 @@ fn used_below(shared: &Shared, pool: &Arc<BudgetPool>) -> Budget {
         see(&frame.settings().pool, Budget::ZERO);
     });
     let mut sum = Budget::ZERO;
-    for Seen { pool: below, used } in seen.values() {
+    for PoolUse { pool: below, used } in seen.values() {
         if Arc::ptr_eq(below, pool) {
             sum.absorb(*used);
         } else if !below.is_unlimited() && is_below(below, pool) {

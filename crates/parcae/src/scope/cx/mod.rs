@@ -17,8 +17,9 @@ pub(crate) use current::{Here, spawned_at, with_current};
 pub use frame::Preempt;
 pub(crate) use frame::{
     FoundLocal, Frame, FrameReader, Grace, LONGEST_SLICE, Origin, Outer, PoolOwner, Shares,
-    TaskSettings,
+    TaskSettings, TurnLength,
 };
+pub(crate) use frame::{PackedAccount, PackedFrame, PackedLocals};
 pub(crate) use live::live_standing;
 pub use loops::{Chunks, Each};
 pub use meter::Meter;

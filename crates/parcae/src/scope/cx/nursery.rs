@@ -1,11 +1,13 @@
 //! Opening a nursery: the calls of [`Cx`].
 
 use super::Cx;
-use crate::base::error::Result;
+use crate::base::error::{Error, ErrorKind, Result, ShareRefused};
 use crate::scope::cancel::CancelReason;
+use crate::scope::cap::CapShare;
 use crate::scope::nursery::{Nursery, NurseryCore, NurseryOpts};
-use crate::scope::profile::Spawns;
+use crate::scope::profile::{ProfileId, Spawns};
 use crate::scope::tally::Tallies;
+use parcae_core::fair::Weight;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
@@ -56,8 +58,40 @@ impl<P: Spawns> Cx<P> {
     /// # Errors
     ///
     /// As for [`nursery`](Cx::nursery), and if the task has less than the budget that the
-    /// options name.
+    /// options name, or the share is refused.
     pub fn nursery_with<'env, R>(
+        &self,
+        opts: NurseryOpts,
+        body: impl for<'scope> FnOnce(&'scope Nursery<'scope, 'env, P>) -> Result<R>,
+    ) -> Result<R> {
+        if P::ID == ProfileId::Sovereign && opts.asks_for_share().is_some() {
+            return Err(Error::new(ErrorKind::ShareRefused(ShareRefused::Sovereign)));
+        }
+        self.open_nursery(opts, body)
+    }
+
+    /// Like [`nursery_with`](Cx::nursery_with), for a nursery with a
+    /// [share](NurseryOpts::share) by the authority of a capability, which the profile
+    /// [`Sovereign`](crate::profile::Sovereign) demands. Without a weight in the options it is
+    /// [`Weight::NORMAL`].
+    ///
+    /// # Errors
+    ///
+    /// As for [`nursery_with`](Cx::nursery_with), and if the capability was revoked, is of another
+    /// runtime, or does not allow the weight or another open nursery.
+    pub fn nursery_with_share<'env, R>(
+        &self,
+        cap: &CapShare,
+        opts: NurseryOpts,
+        body: impl for<'scope> FnOnce(&'scope Nursery<'scope, 'env, P>) -> Result<R>,
+    ) -> Result<R> {
+        let weight = opts.asks_for_share().unwrap_or(Weight::NORMAL);
+        cap.check_issuer(&self.frame().settings().issuer)?;
+        let _place = cap.admit(weight)?;
+        self.open_nursery(opts.share(weight), body)
+    }
+
+    fn open_nursery<'env, R>(
         &self,
         opts: NurseryOpts,
         body: impl for<'scope> FnOnce(&'scope Nursery<'scope, 'env, P>) -> Result<R>,

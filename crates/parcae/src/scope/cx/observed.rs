@@ -11,6 +11,7 @@ use crate::sched::Shared;
 use crate::sched::task::state::{Generation, Phase};
 use crate::sched::task::{Task, TaskRef, TaskState};
 use crate::scope::budget::Suspended;
+use crate::scope::nursery::ParkedFuture;
 use crate::wait::Why;
 use std::ptr::NonNull;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -50,6 +51,13 @@ impl<'s> Observed<'s> {
         // SAFETY: observed, so it is ours to read; the frame is live as long as the record names
         // it.
         unsafe { self.task.frame().cast::<Frame>().as_ref() }
+    }
+
+    /// Gives access to the state of a task that is a future and waits between two polls, when it
+    /// has no frame. `None` for others.
+    pub(crate) fn future<R>(&self, look: impl FnOnce(&mut ParkedFuture) -> R) -> Option<R> {
+        // SAFETY: observed, so it is ours to read and write; no other tasks are called again.
+        self.task.is_between_calls().then(|| unsafe { self.task.peek_again(look) })
     }
 }
 

@@ -148,7 +148,14 @@ pub(crate) fn wait(frame: Option<&Frame>, deadline: Deadline, why: Why<'_>) -> R
 /// As [`wait`], with a deadline.
 #[inline(never)]
 fn wait_until(frame: Option<&Frame>, deadline: Deadline, why: Why<'_>) -> Result<Ended> {
-    let left = deadline.left(frame);
+    // A deadline that is far by the coarse clock is not compared with the real one: a wait that is
+    // granted soon reads no clock. If the coarse clock was late, the timer fires at once, and the
+    // next round compares.
+    let far = match (deadline, frame) {
+        (Deadline::Task(at), Some(frame)) => frame.settings().shared.seems_far(at),
+        _ => false,
+    };
+    let left = if far { None } else { deadline.left(frame) };
     if left.is_some_and(|left| left.is_zero()) {
         if let Some(frame) = frame {
             frame.yield_now()?; // a loop around a deadline that has passed lets others run
@@ -159,12 +166,12 @@ fn wait_until(frame: Option<&Frame>, deadline: Deadline, why: Why<'_>) -> Result
         (Some(frame), left) => {
             let shared = &frame.settings().shared;
             let _timer = match deadline {
-                Deadline::Task(at) if left.is_some() => {
+                Deadline::Task(at) if far || left.is_some() => {
                     Some(shared.at(at, Due::wake(frame.task_ref())))
                 }
                 _ => None,
             };
-            frame.seen().timed.set(left.is_some());
+            frame.seen().timed.set(far || left.is_some());
             let parked = frame.park(why);
             frame.seen().timed.set(false);
             parked?;

@@ -3,6 +3,8 @@
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::sched::Shared;
+use crate::sched::lab::OpKind;
+use crate::sched::worker::point_at;
 use crate::scope::budget::{Budget, BudgetPool, NotRecharged, Standing, Suspended};
 use crate::scope::cap::Issuer;
 use crate::scope::cx::{self, TaskSettings};
@@ -22,6 +24,11 @@ impl Account {
     pub(crate) fn of(settings: &TaskSettings, pool: &Arc<BudgetPool>) -> Account {
         let shared = Weak::clone(&settings.shared.me);
         Account { pool: Arc::clone(pool), issuer: Arc::clone(&settings.issuer), shared }
+    }
+
+    /// The scheduler, while the runtime lives.
+    pub(super) fn shared(&self) -> Option<Arc<Shared>> {
+        self.shared.upgrade()
     }
 
     /// Its standing. After the runtime has ended, the last known one.
@@ -47,7 +54,9 @@ impl Account {
     ///
     /// If the capability is revoked or has nothing left of `amount`, if the `CapSpawn` of the task
     /// does not allow any more, or the nursery has ended.
+    #[track_caller]
     pub fn recharge(&self, cap: &crate::scope::cap::CapBudget, amount: Budget) -> Result<Budget> {
+        point_at(OpKind::Recharge, &*self.pool);
         cap.check_issuer(&self.issuer)?;
         if self.pool.is_unlimited() {
             return Ok(Budget::ZERO); // nothing is counted

@@ -13,7 +13,7 @@ use crate::sched::lab::OpKind;
 use crate::sched::task::joiner::Joiner;
 use crate::sched::task::state::LetGo;
 use crate::sched::task::{Task, TaskRef, TaskState};
-use crate::sched::worker::point_at;
+use crate::sched::worker::{point_at, point_at_task};
 use crate::scope::budget::{Budget, BudgetPool};
 use crate::scope::cx::parking::{Deadline, queue_at_end};
 use crate::scope::cx::{self, Here};
@@ -74,7 +74,7 @@ impl<'scope, T> TaskHandle<'scope, T> {
     #[track_caller]
     fn point_of_join(&self) {
         if self.core.child_cost == ChildCost::Watched {
-            point_at(OpKind::Join, self.record());
+            point_at_task(OpKind::Join, self.record().id());
         }
     }
 
@@ -91,6 +91,12 @@ impl<'scope, T> TaskHandle<'scope, T> {
     fn record(&self) -> &Task {
         // SAFETY: held by this handle.
         unsafe { self.task.task.as_ref() }
+    }
+
+    /// Wakes the child early.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn wake_early(&self) {
+        self.core.settings.shared.unpark(self.task);
     }
 
     /// Waits until the child has ended, and returns its result.
@@ -335,7 +341,7 @@ impl<'scope, T> TaskHandle<'scope, T> {
     /// place of the first call.
     #[track_caller]
     pub fn cancel(&self) {
-        point_at(OpKind::Cancel, self.record());
+        point_at_task(OpKind::Cancel, self.record().id());
         let (id, at) = (self.record().id(), Location::caller());
         let mut places = self.core.cancelled_at.lock();
         if places.iter().all(|&(known, _)| known != id) {
@@ -370,8 +376,10 @@ impl<'scope, T> TaskHandle<'scope, T> {
     ///
     /// If the nursery has less, or the capability of the child does not allow it as much. Nothing
     /// is moved then.
+    #[track_caller]
     pub fn recharge(&self, amount: Budget) -> Result<()> {
         let Some(pool) = self.own_pool() else { return Ok(()) };
+        point_at(OpKind::Recharge, &**pool);
         let above = &self.core.settings.pool;
         // Siblings that have ended may have left some with their last worker.
         let again = |_| {

@@ -39,6 +39,7 @@
 mod account;
 mod event;
 mod failures;
+mod future;
 #[cfg_attr(
     not(feature = "foreign"),
     allow(dead_code, unreachable_pub, reason = "public with that feature")
@@ -46,25 +47,32 @@ mod failures;
 mod handle;
 mod join_set;
 mod opts;
+mod recharge;
 mod spawn;
+mod spawn_opts;
 mod state;
+mod tenant;
 
 pub use account::Account;
 pub(crate) use event::Hook;
 pub use event::NurseryEvent;
+pub(crate) use future::ParkedFuture;
 pub use handle::{TaskFuture, TaskHandle};
 pub use join_set::{InOrder, JoinSet};
-pub(crate) use opts::NamedBudget;
-pub use opts::{NurseryOpts, OnFailure, SpawnOpts};
+pub use opts::{NurseryOpts, OnFailure};
+pub use recharge::Recharge;
+pub(crate) use spawn_opts::NamedBudget;
+pub use spawn_opts::SpawnOpts;
 pub(crate) use state::NurseryCore;
 
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, ErrorKind, Result, ShareRefused};
 use crate::sched::lab::OpKind;
 use crate::sched::worker::point_at;
 use crate::scope::budget::{Budget, Standing, Suspended};
 use crate::scope::cancel::{CancelReason, CancelToken};
 use crate::scope::cx::{self, Frame};
-use crate::scope::profile::{Profile, Service, Spawns};
+use crate::scope::profile::{Profile, Service, Spawns, SpawnsFreely};
+use parcae_core::fair::Weight;
 use state::{ChildCost, Paid};
 use std::fmt;
 use std::marker::PhantomData;
@@ -236,7 +244,9 @@ impl<P: Spawns> Nursery<'_, '_, P> {
     /// # Errors
     ///
     /// If the owner has less, or the caller is another task. Nothing is moved then.
+    #[track_caller]
     pub fn recharge(&self, amount: Budget) -> Result<()> {
+        point_at(OpKind::Recharge, &*self.core.settings.pool);
         let here = cx::Here::new();
         let owner = here.frame().filter(|frame| self.owner == Some(NonNull::from(*frame)));
         match owner {
@@ -260,6 +270,21 @@ impl<P: Spawns> Nursery<'_, '_, P> {
     /// [`CapBudget`](crate::cap::CapBudget).
     pub fn account(&self) -> Account {
         Account::of(&self.core.settings, &self.core.settings.pool)
+    }
+}
+
+impl<P: SpawnsFreely> Nursery<'_, '_, P> {
+    /// Changes the weight of the tenant that the nursery was opened as
+    /// ([`NurseryOpts::share`](crate::NurseryOpts::share)). It holds from the next turn of each
+    /// worker on; time that was used stays as it was charged.
+    ///
+    /// # Errors
+    ///
+    /// If the nursery was opened without a share.
+    pub fn set_share(&self, weight: Weight) -> Result<()> {
+        let no_share = || Error::new(ErrorKind::ShareRefused(ShareRefused::NoShare));
+        self.core.tenant.as_ref().ok_or_else(no_share)?.reweight(weight);
+        Ok(())
     }
 }
 

@@ -1,19 +1,24 @@
-//! Options of nurseries and children.
+//! Options of nurseries.
 
 use super::failures::Failures;
-use super::{ChildCost, Hook, NurseryCore, NurseryEvent};
-use crate::base::error::Result;
+use super::recharge::{Recharge, Recharging};
+use super::tenant::OpenTenant;
+use super::{Account, ChildCost, Hook, NurseryCore, NurseryEvent};
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::lock::Lock;
+use crate::sched::Config;
+use crate::sched::run_queue::TenantRequest;
 use crate::sched::task::group::Group;
-use crate::sched::task::{Priority, TaskRef, Traits};
+use crate::sched::task::{Lane, Priority, TaskRef, Traits};
 use crate::sched::timers::Due;
 use crate::sched::worker::{self, Worker};
-use crate::scope::budget::UNLIMITED;
-use crate::scope::budget::{Budget, BudgetPool, Ceiling, OnExhausted, Shortfall, Slice};
+use crate::scope::budget::{Budget, BudgetPool, OnExhausted, Slice};
 use crate::scope::cancel::{CancelNode, CancelToken, OnCancel};
-use crate::scope::cx::{Frame, Shares, TaskSettings};
+use crate::scope::cap::{CapExec, CapFs, CapNet, IoAuthority};
+use crate::scope::cx::{Frame, Shares, TaskSettings, TurnLength};
 use crate::scope::tally::Tallies;
 use crate::stack::StackSize;
+use parcae_core::fair::{Latency, Weight};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -65,6 +70,10 @@ pub struct NurseryOpts {
     priority: Option<Priority>,
     timeout: Option<Duration>,
     tokens: Vec<CancelToken>,
+    io: Option<Box<IoAuthority>>,
+    recharge: Option<Recharge>,
+    share: Option<Weight>,
+    latency: Option<Latency>,
 }
 
 impl NurseryOpts {
@@ -87,8 +96,8 @@ impl NurseryOpts {
     }
 
     /// The total budget of each child, as if it were spawned with
-    /// [`SpawnOpts::budget`]. It is moved out of the nursery's budget, and binds whatever that has
-    /// left.
+    /// [`SpawnOpts::budget`](crate::SpawnOpts::budget). It is moved out of the nursery's budget,
+    /// and binds whatever that has left.
     ///
     /// ```
     /// use parcae::prelude::*;
@@ -264,12 +273,174 @@ impl NurseryOpts {
         self
     }
 
+    /// Fills the budget up again with time: an allowance for a tenant. A task that has used it up
+    /// waits for the next period ([`OnExhausted::Suspend`], unless another policy is set). The
+    /// nursery begins with the allowance, unless its budget is named.
+    ///
+    /// ```
+    /// use parcae::budget::Recharge;
+    /// use parcae::cap::{BudgetLimits, Delegation};
+    /// use parcae::prelude::*;
+    /// use std::time::Duration;
+    ///
+    /// let rt = Runtime::builder().deterministic(1).build()?;
+    /// let total = Budget { ops: 1_000_000, ..Budget::ZERO };
+    /// let cap = rt.cap_budget(BudgetLimits::total(total), Delegation::Forbidden);
+    /// let took = rt.run(|cx| {
+    ///     // 10 000 ops in each tenth of a second.
+    ///     let amount = Budget { ops: 10_000, ..Budget::ZERO };
+    ///     let tenant = Recharge::every(&cap, Duration::from_millis(100), amount);
+    ///     let began = parcae::time::now();
+    ///     cx.nursery_with(NurseryOpts::new().recharge(tenant), |n| {
+    ///         n.spawn(|cx| (0..45_000).try_for_each(|_| cx.checkpoint()))?.join()
+    ///     })?;
+    ///     Ok(parcae::time::now() - began)
+    /// })?;
+    /// assert!(took >= Duration::from_millis(400)); // four periods later, by the virtual clock
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    ///
+    /// Each recharge is taken from the capability, which clamps and audits it. When it has no more,
+    /// tasks that wait stay suspended, until an [`Account`] of the nursery is recharged. A
+    /// capability of another runtime is refused when the nursery is opened.
+    pub fn recharge(mut self, recharge: Recharge) -> NurseryOpts {
+        self.budget.get_or_insert(recharge.first());
+        self.recharge = Some(recharge);
+        self
+    }
+
+    /// The authority over sockets of all tasks inside: calls that show no capability are made under
+    /// this one. So a plugin that calls `TcpStream::connect` reaches the addresses that its host
+    /// allows, and cannot use up the descriptors of the process.
+    ///
+    /// ```
+    /// use parcae::cap::{AddressSet, Delegation, NetLimits};
+    /// use parcae::prelude::*;
+    ///
+    /// let rt = Runtime::builder().build()?;
+    /// let limits = NetLimits {
+    ///     bind: AddressSet::NONE,
+    ///     connect: "10.0.0.7:5432".parse()?,
+    ///     max_sockets: 4,
+    /// };
+    /// let cap = rt.cap_net(limits, Delegation::Forbidden);
+    /// rt.run(|cx| {
+    ///     cx.nursery_with(NurseryOpts::new().name("plugin").net(&cap), |n| {
+    ///         n.spawn(|_| Ok(()))?.join() // the plugin
+    ///     })
+    /// })?;
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    ///
+    /// The nursery's body is not inside: it is code of the task that opens it, under the authority
+    /// of that task. A nursery inside may name another capability. A capability of another runtime
+    /// is refused when the nursery is opened.
+    pub fn net(mut self, cap: &CapNet) -> NurseryOpts {
+        self.io.get_or_insert_default().set_net(cap);
+        self
+    }
+
+    /// As [`net`](NurseryOpts::net), for files. A relative path is relative to the directory of the
+    /// capability; an absolute one has to lie beneath it.
+    pub fn fs(mut self, cap: &CapFs) -> NurseryOpts {
+        self.io.get_or_insert_default().set_fs(cap);
+        self
+    }
+
+    /// As [`net`](NurseryOpts::net), for programs.
+    pub fn exec(mut self, cap: &CapExec) -> NurseryOpts {
+        self.io.get_or_insert_default().set_exec(cap);
+        self
+    }
+
+    /// Makes the nursery a *tenant*, with this share of the processors relative to other tenants.
+    ///
+    /// The tasks of a tenant, and of all nurseries without a share that they open, get processor
+    /// time by weight as long as they are ready: of two tenants that compute, one with twice the
+    /// weight gets twice the time, however many tasks each has. All tasks without a tenant count as
+    /// one, with [`Weight::NORMAL`]. A share is no limit: time that others do not use is divided
+    /// among those that are ready. The body of the nursery is part of the task that opens it, and
+    /// runs at the expense of that.
+    ///
+    /// A tenant that a task of another tenant opens divides the share of that one. Nurseries of the
+    /// same name and parent are one tenant, with the weight and latency of the one that was opened
+    /// last; a tenant that is closed and opened again under its name has the debts that it left.
+    ///
+    /// ```
+    /// use parcae::policy::Weight;
+    /// use parcae::prelude::*;
+    ///
+    /// let rt = Runtime::builder().deterministic(7).workers(1).build()?;
+    /// rt.run(|cx| {
+    ///     cx.nursery(|tenants| {
+    ///         for (name, weight) in [("free", 1024), ("paid", 3072)] {
+    ///             let share = Weight::new(weight).expect("from 1 to 2^20");
+    ///             let opts = NurseryOpts::new().name(name).share(share);
+    ///             tenants.spawn(move |cx| {
+    ///                 cx.nursery_with(opts, |n| {
+    ///                     n.spawn(|cx| (0..400_000).try_for_each(|_| cx.checkpoint()))?;
+    ///                     Ok(())
+    ///                 })
+    ///             })?;
+    ///         }
+    ///         Ok(())
+    ///     })
+    /// })?;
+    /// let stats = rt.stats();
+    /// assert_eq!(stats.tenant("paid").unwrap().weight, 3072);
+    /// assert!(stats.tenant("paid").unwrap().ops >= 400_000);
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn share(mut self, weight: Weight) -> NurseryOpts {
+        self.share = Some(weight);
+        self
+    }
+
+    /// How soon the tasks of this tenant want to run after they have become ready. Short slices buy
+    /// a short wait with short turns; the [share](NurseryOpts::share) stays the same. Without a
+    /// share the nursery is a tenant of [`Weight::NORMAL`].
+    ///
+    /// [`Latency::Slice`] is in nanoseconds, from 100 µs to 100 ms; under the deterministic
+    /// executor in ops, from 256 to 65 536.
+    pub fn latency(mut self, latency: Latency) -> NurseryOpts {
+        self.latency = Some(latency);
+        self
+    }
+
+    /// Whether it asks for a share of the processors.
+    pub(crate) fn asks_for_share(&self) -> Option<Weight> {
+        self.share.or(self.latency.map(|_| Weight::NORMAL))
+    }
+
+    /// Opens the tenant that the options name, if they do.
+    pub(crate) fn tenant(&self, outer: &TaskSettings) -> Result<Option<OpenTenant>> {
+        let Some(weight) = self.asks_for_share() else { return Ok(None) };
+        let shared = &outer.shared;
+        let request = TenantRequest {
+            name: self.name.clone(),
+            parent: outer.tenant,
+            weight,
+            latency: self.latency.unwrap_or_default(),
+        };
+        let Config { max_tenants, deterministic, charging, .. } = shared.config;
+        let opened = shared.queues.open_tenant(request, max_tenants, deterministic, charging);
+        let index = opened.map_err(|refused| Error::new(ErrorKind::ShareRefused(refused)))?;
+        Ok(Some(OpenTenant { shared: Arc::clone(shared), index }))
+    }
+
     /// The core of a nursery that this task opens.
     pub(super) fn open(self, frame: &Frame, owner: TaskRef) -> Result<(NurseryCore, Shares)> {
+        if let Some(io) = &self.io {
+            io.check_issuer(&frame.settings().issuer)?;
+        }
+        if let Some(recharge) = &self.recharge {
+            recharge.check_issuer(&frame.settings().issuer)?;
+        }
+        let tenant = self.tenant(frame.settings())?;
         let shares = if self.budget.is_some() { Shares::Nothing } else { Shares::All };
         let pool = frame.fund(self.budget)?;
         let (node, grace) = frame.child_node();
-        let mut core = self.core(frame.settings(), node, pool, owner);
+        let mut core = self.core(frame.settings(), node, pool, owner, tenant);
         core.grace = grace;
         core.settings.owner = frame.record().id();
         core.outer = frame.seen().nursery.get();
@@ -283,11 +454,27 @@ impl NurseryOpts {
         node: Arc<CancelNode>,
         pool: Arc<BudgetPool>,
         owner: TaskRef,
+        tenant: Option<OpenTenant>,
     ) -> NurseryCore {
-        let on_exhausted = self.on_exhausted.unwrap_or(outer.on_exhausted);
+        let waits = self.recharge.as_ref().map(|_| OnExhausted::Suspend);
+        let on_exhausted = self.on_exhausted.or(waits).unwrap_or(outer.on_exhausted);
+        let index = tenant.as_ref().map_or(outer.tenant, |tenant| tenant.index);
         let grant = self.slice.map_or(outer.child_grant, Slice::named).under(on_exhausted);
         // A task further down that draws on this budget is this host's concern.
-        let on_exhausted_child = self.on_event.clone().or_else(|| outer.on_exhausted_child.clone());
+        let hook = self.on_event.clone().or_else(|| outer.on_exhausted_child.clone());
+        let on_exhausted_child = match self.recharge {
+            None => hook,
+            Some(recharge) => {
+                let account = Account::of(outer, &pool);
+                let recharging = Recharging::new(recharge, account, outer.shared.now());
+                Some(Hook::new(move |event| {
+                    recharging.arm();
+                    if let Some(hook) = &hook {
+                        hook.call(event);
+                    }
+                }))
+            }
+        };
         let child_cost = match pool.is_unlimited() && self.child_budget.is_none() {
             _ if outer.shared.lab.is_some() => ChildCost::Watched,
             true => ChildCost::Free,
@@ -307,14 +494,22 @@ impl NurseryOpts {
             grant,
             child_grant: grant,
             issuer: Arc::clone(&outer.issuer),
+            io: match self.io {
+                Some(io) => Some(Arc::new(io.inside(outer.io.as_ref()))),
+                None => outer.io.clone(),
+            },
             on_exhausted,
             on_exhausted_child,
             interval: outer.interval,
             preempt: outer.preempt,
+            turns: TurnLength::of(outer.preempt, index, &outer.shared),
+            tenant: index,
+            reports: outer.reports || index.is_tenant(),
             name: self.name,
         };
         let traits = Traits {
-            priority: self.priority.unwrap_or(Priority::Normal),
+            lane: if index.is_tenant() { Lane::TenantNormal } else { Lane::Normal }
+                .with_priority(self.priority.unwrap_or(Priority::Normal)),
             migratable: false,
             stack: self.stack_size.unwrap_or(outer.shared.config.stack_size),
         };
@@ -342,7 +537,8 @@ impl NurseryOpts {
             deadline: self.timeout.map(expire),
             grace: None,
             tokens: self.tokens.iter().map(follow).collect(),
-            group: Group::new(owner),
+            group: Group::of_tenant(owner, index),
+            tenant,
             settings,
             on_failure: self.on_failure,
             traits,
@@ -356,144 +552,5 @@ impl NurseryOpts {
             ended: OnceLock::new(),
             outer: None,
         }
-    }
-}
-
-/// A budget of a task's own.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct NamedBudget {
-    /// The explicit bound, lowered to the limit of a capability; unlimited where there is none.
-    pub(crate) named: Budget,
-    /// The first slice: all that is named, and a slice of the rest.
-    pub(crate) first: Slice,
-    /// Later slices, of resources that are not named.
-    pub(crate) grant: Slice,
-    pub(crate) ceiling: Option<Ceiling>,
-}
-
-/// The amount that a task gets at a time of a resource that its capability allows and the nursery
-/// does not grant by default: enough for most.
-const ON_DEMAND: u64 = 16;
-
-impl NamedBudget {
-    /// The budget of its own, if any, of a task spawned under `settings`: the budget that its
-    /// options name, the most that a capability allows.
-    ///
-    /// The named part is moved to the task at once and is never refilled: it binds. The rest is
-    /// drawn as by other children, up to the limit of the capability.
-    pub(crate) fn of(
-        settings: &TaskSettings,
-        budget: Option<Budget>,
-        ceiling: Option<Ceiling>,
-    ) -> Option<NamedBudget> {
-        let ceiling = ceiling.filter(|ceiling| ceiling.most != Budget::UNLIMITED);
-        let most = ceiling.map_or(Budget::UNLIMITED, |ceiling| ceiling.most);
-        let named = match budget {
-            Some(budget) => budget.min(most),
-            None => {
-                ceiling?;
-                Budget::UNLIMITED
-            }
-        };
-        let (slice, fails) = (settings.grant, settings.on_exhausted == OnExhausted::Fail);
-        let first = slice.most().zip(named, |slice, named| match named {
-            // Under `Fail` there is no refill: a part of everything, whatever the slice is.
-            UNLIMITED if fails => UNLIMITED,
-            UNLIMITED => slice,
-            named => named,
-        });
-        let grant = slice.most().zip(named, |slice, named| match named {
-            UNLIMITED => slice.max(ON_DEMAND),
-            _ => 0,
-        });
-        let parts = if fails { slice.once() } else { slice };
-        let first = parts.between(named.counted(), first.min(most));
-        let grant = parts.between(Budget::ZERO, grant.min(most));
-        Some(NamedBudget { named, first, grant, ceiling })
-    }
-
-    /// Checks that the account covers the named part in full.
-    pub(crate) fn check(self, mut account: Budget) -> Result<(), Shortfall> {
-        account.charge(self.named.counted())
-    }
-}
-
-/// Options of a task: a child spawned by [`Nursery::spawn_with`](crate::Nursery::spawn_with), a
-/// root task by [`Runtime::run_with`](crate::Runtime::run_with) and
-/// [`Handle::spawn_with`](crate::Handle::spawn_with).
-///
-/// ```
-/// use parcae::prelude::*;
-///
-/// let rt = Runtime::builder().build()?;
-/// let opts = SpawnOpts::new().name("nightly report").priority(Priority::Low);
-/// let opts = opts.budget(Budget::SERVICE);
-/// let name = rt.run_with(opts, |cx| Ok(cx.info().name().map(String::from)))?;
-/// assert_eq!(name.as_deref(), Some("nightly report"));
-/// # Ok::<(), parcae::Error>(())
-/// ```
-#[derive(Debug, Clone, Default)]
-#[must_use]
-pub struct SpawnOpts {
-    pub(crate) name: Option<Arc<str>>,
-    priority: Option<Priority>,
-    stack_size: Option<StackSize>,
-    pub(crate) budget: Option<Budget>,
-    migratable: bool,
-}
-
-impl SpawnOpts {
-    /// The defaults.
-    pub fn new() -> SpawnOpts {
-        SpawnOpts::default()
-    }
-
-    /// A name, for errors and tools.
-    pub fn name(mut self, name: impl Into<Arc<str>>) -> SpawnOpts {
-        self.name = Some(name.into());
-        self
-    }
-
-    /// Its priority.
-    pub fn priority(mut self, priority: Priority) -> SpawnOpts {
-        self.priority = Some(priority);
-        self
-    }
-
-    /// Its stack size.
-    pub fn stack_size(mut self, size: StackSize) -> SpawnOpts {
-        self.stack_size = Some(size);
-        self
-    }
-
-    /// A budget of its own, moved out of its nursery's, or a root task's out of its runtime's. It
-    /// binds, whatever those have left: when it is used up the task fails, or under
-    /// [`OnExhausted::Suspend`] waits until its [handle](crate::TaskHandle::recharge) or
-    /// [account](crate::TaskHandle::account) recharges it. Components that are
-    /// [unlimited](crate::budget::UNLIMITED) in this budget are drawn from the nursery as needed.
-    pub fn budget(mut self, budget: Budget) -> SpawnOpts {
-        self.budget = Some(budget);
-        self
-    }
-
-    /// The scheduling traits, with these options applied.
-    pub(crate) fn traits(&self, usual: Traits) -> Traits {
-        Traits {
-            priority: self.priority.unwrap_or(usual.priority),
-            stack: self.stack_size.unwrap_or(usual.stack),
-            migratable: self.migratable,
-        }
-    }
-
-    /// The task may move to another thread while it waits, and may be stolen at any time.
-    ///
-    /// # Safety
-    ///
-    /// Everything that lives on the task's stack while it waits is `Send`. No function on it
-    /// uses thread-local data both before and after a wait: the compiler may remember where
-    /// it was.
-    pub unsafe fn migratable(mut self) -> SpawnOpts {
-        self.migratable = true;
-        self
     }
 }

@@ -1,6 +1,6 @@
 //! From a closure to a task that runs and leaves its result.
 
-use super::opts::NamedBudget;
+use super::spawn_opts::NamedBudget;
 use super::{
     ChildCost, Nursery, NurseryCore, NurseryEvent, OnFailure, Paid, SpawnOpts, TaskHandle,
 };
@@ -8,13 +8,13 @@ use crate::base::error::{Error, ErrorKind, Rank, Result, discard};
 use crate::base::reason::CancelReason;
 use crate::sched::task::group::Group;
 use crate::sched::task::state::RecordHandle;
-use crate::sched::task::{Outcome, Start, Task, TaskRef, Traits};
+use crate::sched::task::{Outcome, Placement, Start, Task, TaskRef, Traits};
 use crate::sched::worker;
 use crate::scope::budget::{Budget, Ceiling};
 use crate::scope::cap::{CapSpawn, TaskPermit};
 use crate::scope::cx::{self, Cx, Frame, Origin, PoolOwner, TaskSettings};
 use crate::scope::errand::Errand;
-use crate::scope::life::{self, Birth, Ending};
+use crate::scope::life::{self, Birth, Ending, Leaving};
 use crate::scope::profile::{Profile, Sovereign, Spawns, SpawnsFreely};
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
@@ -161,12 +161,27 @@ impl Authority for TaskPermit {
 }
 
 /// Start data of a child with options or with another account, except its closure.
-struct Extra {
-    origin: Origin,
-    account: Budget,
+pub(super) struct Extra {
+    pub(super) origin: Origin,
+    pub(super) account: Budget,
     /// A budget of its own.
-    own: Option<TaskSettings>,
-    permit: Option<TaskPermit>,
+    pub(super) own: Option<TaskSettings>,
+    pub(super) permit: Option<TaskPermit>,
+}
+
+/// How a child is scheduled.
+#[derive(Clone, Copy)]
+pub(super) struct Scheduling {
+    traits: Traits,
+    placement: Placement,
+}
+
+impl Scheduling {
+    /// As the nursery says.
+    #[inline(always)]
+    pub(super) fn of(core: &NurseryCore) -> Scheduling {
+        Scheduling { traits: core.traits, placement: Placement::Any }
+    }
 }
 
 impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
@@ -197,14 +212,14 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
             Paid::Other(account) => {
                 let origin = Origin { name: None, spawned_at };
                 let extra = Extra { origin, account, own: None, permit: by.into_permit() };
-                return self.start_extended(self.core.traits, extra, child);
+                return self.start_extended(Scheduling::of(&self.core), extra, child);
             }
             Paid::Named => {
                 return self.start_named(SpawnOpts::new(), None, by.into_permit(), child);
             }
         }
         let grant = &self.core.settings.default_grant;
-        let task = self.submit(self.core.traits, grant, move |record, start| {
+        let task = self.submit(Scheduling::of(&self.core), grant, move |record, start| {
             // SAFETY: a child of this nursery.
             let core = unsafe { NurseryCore::of(record) };
             let (settings, origin) = (&core.settings, Origin { name: None, spawned_at });
@@ -250,19 +265,32 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
         T: Send + 'scope,
         F: FnOnce(&Cx<P>) -> Result<T> + Send + 'scope,
     {
+        let (how, extra) = self.named(opts, ceiling, permit)?;
+        self.start_extended(how, extra, child)
+    }
+
+    /// Pays for a child with options, or with a budget of its own.
+    #[track_caller]
+    pub(super) fn named(
+        &self,
+        opts: SpawnOpts,
+        ceiling: Option<Ceiling>,
+        permit: Option<TaskPermit>,
+    ) -> Result<(Scheduling, Extra)> {
         let (core, settings) = (&self.core, &self.core.settings);
         let own = NamedBudget::of(settings, opts.budget.or(core.child_budget), ceiling);
         let first = own.map_or(settings.grant, |own| own.first);
         let account = core.or_ask_all(|| settings.pool.spawn(first))?;
         let own = own.map(|own| settings.with_budget(own, account));
         let traits = opts.traits(core.traits);
+        let how = Scheduling { traits, placement: opts.placement };
         let origin = Origin { name: opts.name, spawned_at: Location::caller() };
-        self.start_extended(traits, Extra { origin, account, own, permit }, child)
+        Ok((how, Extra { origin, account, own, permit }))
     }
 
     fn start_extended<T, F>(
         &'scope self,
-        traits: Traits,
+        how: Scheduling,
         extra: Extra,
         child: F,
     ) -> Result<TaskHandle<'scope, T>>
@@ -273,7 +301,7 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
         let account = extra.account;
         let pool = extra.own.as_ref().map(|own| Arc::clone(&own.pool));
         let extra = Box::new(extra);
-        let task = self.submit(traits, &account, move |record, start| {
+        let task = self.submit(how, &account, move |record, start| {
             // SAFETY: a child of this nursery.
             let core = unsafe { NurseryCore::of(record) };
             let Extra { origin, account, own, permit } = *extra;
@@ -291,7 +319,7 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
                     };
                     // SAFETY: the task itself; the settings are the nursery's, and the account was
                     // paid.
-                    unsafe { run::<P, T, F>(birth, core, child) };
+                    unsafe { run_extended::<P, T, F>(birth, core, child) };
                 }
                 Some(own) => {
                     let (all, pool_owner) = (own.pool.draw_all(), PoolOwner::Other);
@@ -306,11 +334,8 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
                         own_node: None,
                     };
                     // SAFETY: the task itself; the settings outlive the call, and all was drawn.
-                    unsafe { run::<P, T, F>(birth, core, child) };
-                    let closed = own.pool.close();
-                    let mut drawn = account;
-                    drawn.absorb(closed.topped_up);
-                    core.settings.pool.settle(drawn, closed.left);
+                    unsafe { run_extended::<P, T, F>(birth, core, child) };
+                    settle_own(core, &own, account);
                 }
             }
             drop(permit);
@@ -320,7 +345,7 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
 
     /// Puts a child into a queue, which has been paid for with `account`.
     #[inline]
-    fn submit<F>(&self, traits: Traits, account: &Budget, closure: F) -> Result<TaskRef>
+    pub(super) fn submit<F>(&self, how: Scheduling, account: &Budget, closure: F) -> Result<TaskRef>
     where
         F: FnOnce(NonNull<Task>, Start) + Send,
     {
@@ -328,10 +353,12 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
         let group = &self.core.group;
         let spawned = worker::with_current_of(&self.core.settings.shared, |here| {
             let Some(worker) = here.filter(|worker| worker.runs(group.owner())) else {
-                return self.submit_as_guest(traits, closure);
+                return self.submit_as_guest(how, closure);
             };
+            let Scheduling { traits, placement } = how;
             // SAFETY: the nursery waits for the child, which therefore does not outlive 'scope.
-            let spawned = unsafe { worker.spawn(Some(core), traits, RecordHandle::Held, closure) };
+            let spawned =
+                unsafe { worker.spawn(Some(core), traits, placement, RecordHandle::Held, closure) };
             // Counted when it is certain; the bias covers a child that has ended already.
             spawned.inspect(|_| group.add()).map_err(|_| Error::new(ErrorKind::OutOfMemory))
         });
@@ -354,10 +381,11 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
     /// nursery's pays for the spawn too: lending it the nursery does not lend it the right to
     /// spawn.
     #[cold]
-    fn submit_as_guest<F>(&self, traits: Traits, closure: F) -> Result<TaskRef>
+    fn submit_as_guest<F>(&self, how: Scheduling, closure: F) -> Result<TaskRef>
     where
         F: FnOnce(NonNull<Task>, Start) + Send,
     {
+        let Scheduling { traits, placement } = how;
         let core = NonNull::from(&self.core).cast::<Group>();
         let (pool, shared) = (&self.core.settings.pool, &self.core.settings.shared);
         let place = cx::Here::new();
@@ -377,7 +405,7 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
         let spawned = worker::with_current_of(shared, |here| match here {
             Some(worker) => {
                 // SAFETY: the nursery waits for the child, which therefore does not outlive 'scope.
-                unsafe { worker.spawn(Some(core), traits, RecordHandle::Held, closure) }
+                unsafe { worker.spawn(Some(core), traits, placement, RecordHandle::Held, closure) }
                     .map_err(|_| Error::new(ErrorKind::OutOfMemory))
             }
             None => {
@@ -390,39 +418,93 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
     }
 }
 
+/// Returns the rest of a budget of its own, of which `account` was paid, when its child has ended.
+pub(super) fn settle_own(core: &NurseryCore, own: &TaskSettings, account: Budget) {
+    let closed = own.pool.close();
+    let mut drawn = account;
+    drawn.absorb(closed.topped_up);
+    core.settings.pool.settle(drawn, closed.left);
+}
+
+/// As [`run`], for children with options, or with another account. Out of line, so that there are
+/// two copies of it for each closure, and not one for each way to start.
+///
+/// # Safety
+///
+/// As for [`run`].
+#[inline(never)]
+unsafe fn run_extended<P: Profile, T, F>(birth: Birth<'_>, core: &NurseryCore, child: F)
+where
+    F: FnOnce(&Cx<P>) -> Result<T>,
+{
+    // SAFETY: as the caller says.
+    unsafe { run(birth, core, child) }
+}
+
 /// Runs a child from beginning to end, and leaves its result in its record.
+///
+/// In optimised builds it is inlined into the call of the usual child, where most of its `Birth` is
+/// constant; in others the frames of large closures and results stay apart.
 ///
 /// # Safety
 ///
 /// As for [`life::live`]; the task is a child of the nursery with this core.
-#[inline]
+#[cfg_attr(not(debug_assertions), inline(always))]
 unsafe fn run<P: Profile, T, F>(birth: Birth<'_>, core: &NurseryCore, child: F)
 where
     F: FnOnce(&Cx<P>) -> Result<T>,
 {
     let record = birth.record;
-    let keep = |frame: &Frame, output: Result<T>, ending: Ending| {
-        // SAFETY: the running task. Asked once: if the handle goes after that, `unheard` is called.
-        let held = unsafe { record.as_ref().state.is_held() };
-        let told = catch_unwind(AssertUnwindSafe(|| {
-            if let Err(error) = &output
-                && ending == Ending::Failed
-            {
-                failed(core, frame, held, error);
-            }
-        }));
-        // A result without a taker is dropped while the task is still one, and may wait.
-        let output = if held {
-            Some(output)
-        } else {
-            discard(output);
-            None
-        };
-        (output, told)
-    };
+    let keep = |frame: &Frame, output, ending| keep(core, frame, output, ending);
     let sign = |error, frame: &Frame| core.sign(error, frame);
     // SAFETY: as the caller says.
-    let ((output, told), leaving) = unsafe { life::live(birth, child, sign, keep) };
+    let (kept, leaving) = unsafe { life::live(birth, child, sign, keep) };
+    // SAFETY: as the caller says; it does not wait any more.
+    unsafe { leave_result(record, kept, leaving) };
+}
+
+/// The result of a child, if it has a taker; and a failure of the runtime while it was kept.
+pub(super) struct KeptResult<T> {
+    output: Option<Result<T>>,
+    told: std::thread::Result<()>,
+}
+
+/// Applies the failure policy to the result of a child, which the running task is, and keeps the
+/// result for its taker.
+#[inline]
+pub(super) fn keep<T>(
+    core: &NurseryCore,
+    frame: &Frame,
+    output: Result<T>,
+    ending: Ending,
+) -> KeptResult<T> {
+    // Asked once: if the handle goes after that, `unheard` is called.
+    let held = frame.record().state.is_held();
+    let told = catch_unwind(AssertUnwindSafe(|| {
+        if let Err(error) = &output
+            && ending == Ending::Failed
+        {
+            failed(core, frame, held, error);
+        }
+    }));
+    // A result without a taker is dropped while the task is still one, and may wait.
+    let output = if held {
+        Some(output)
+    } else {
+        discard(output);
+        None
+    };
+    KeptResult { output, told }
+}
+
+/// Leaves the result of a child in its record.
+///
+/// # Safety
+///
+/// The caller is the task, which has left its frame and does not wait any more.
+#[inline]
+pub(super) unsafe fn leave_result<T>(record: NonNull<Task>, kept: KeptResult<T>, leaving: Leaving) {
+    let KeptResult { output, told } = kept;
     if let Some(output) = output {
         // SAFETY: the running task: its record is its own, its closure was moved out of it, and it
         // does not wait any more.

@@ -2,6 +2,7 @@
 //! result. The header of the module has the states and the ownership.
 
 use super::failures::{FailureSum, Failures, Keep};
+use super::tenant::OpenTenant;
 use super::{Hook, NurseryEvent, NurseryOpts, NurseryState, OnFailure};
 use crate::base::error::{Error, ErrorKind, Rank, Result};
 use crate::base::lock::Lock;
@@ -48,6 +49,8 @@ pub(crate) struct NurseryCore {
     /// First, because a child's record points to it.
     pub(crate) group: Group,
     pub(crate) settings: TaskSettings,
+    /// The tenant that it has opened. Closed with the core.
+    pub(super) tenant: Option<OpenTenant>,
     pub(super) on_failure: OnFailure,
     pub(crate) traits: Traits,
     /// Failures of children.

@@ -6,6 +6,7 @@ mod causes;
 mod conservation;
 mod failures;
 mod join_sets;
+mod placement;
 mod results;
 mod waiting;
 

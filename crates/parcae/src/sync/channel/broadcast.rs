@@ -9,7 +9,7 @@ use super::changes::{Reader, notify_changed};
 use super::error::{Reason, RecvError, SendError};
 use crate::base::lock::Lock;
 use crate::sched::lab::OpKind;
-use crate::sched::worker::point_at;
+use crate::sched::worker::{forget_address, point_at};
 use crate::scope::cx::Here;
 use crate::scope::cx::parking::Deadline;
 use crate::wait::{Queue, Waiter};
@@ -43,6 +43,7 @@ pub fn broadcast<T>(capacity: usize) -> (Broadcaster<T>, Subscriber<T>) {
         waiters: Queue::new(),
     };
     let shared = Arc::new(BroadcastShared { state: Lock::new(state), capacity: capacity.max(1) });
+    forget_address(&shared.state);
     (Broadcaster { shared: Arc::clone(&shared) }, Subscriber { shared, wants: 0 })
 }
 

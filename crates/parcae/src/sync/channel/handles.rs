@@ -12,7 +12,7 @@ use crate::base::error::{Error, Result};
 use crate::sched;
 use crate::sched::lab::OpKind;
 use crate::sched::lab::is_any_alive;
-use crate::sched::worker::{drop_point, lab_closes_channel, point_at};
+use crate::sched::worker::{drop_point, forget_address, lab_closes_channel, point_at};
 use crate::scope::cx::{Frame, Here};
 use crate::wait::{ChannelStats, Channelled, Waiter};
 use std::collections::VecDeque;
@@ -78,6 +78,7 @@ pub(super) fn pair<T>(opts: ChannelOpts) -> (Sender<T>, Receiver<T>) {
     }
     // SAFETY: written above: there is no other handle to it yet.
     let shared = unsafe { place.assume_init() };
+    forget_address(&shared.core);
     (Sender { shared: Arc::clone(&shared) }, Receiver { shared })
 }
 

@@ -13,7 +13,7 @@ use crate::base::once_box::OnceBox;
 use crate::sched;
 use crate::sched::lab::OpKind;
 use crate::sched::worker::blocks::LAYOUT;
-use crate::sched::worker::point_at;
+use crate::sched::worker::{forget_address, point_at};
 use crate::scope::cx::parking::{Deadline, Ended, borrowed_waiter, wait_in_queue};
 use crate::scope::cx::{Frame, Here};
 use crate::sync::select::RecvCase;
@@ -94,6 +94,7 @@ impl<T> OneShared<T> {
             (&raw mut (*shared).maker).write(AtomicU64::new(maker));
             (&raw mut (*shared).home).write(home);
             (&raw mut (*shared).bridge).write(OnceBox::new());
+            forget_address(&(*shared).core);
         }
         block
     }
@@ -264,14 +265,14 @@ impl<T> OneSender<T> {
     ///
     /// If the receiver is gone, the task is cancelled, or its budget is exhausted. The value is in
     /// the error.
-    #[inline]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn send(self, value: T) -> Result<(), SendError<T>> {
         let mut value = Some(value);
         let sent = self.send_from(&mut value);
         not_sent(&mut value, sent)
     }
 
-    #[inline]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn send_from(self, value: &mut Option<T>) -> Result<(), Reason> {
         let Some(address) = value.as_mut().map(NonNull::from) else { return Ok(()) };
         let here = Here::new();
@@ -466,11 +467,11 @@ impl<T> OneReceiver<T> {
             };
             let mut place = MaybeUninit::<ChannelNode<T, Waiter>>::uninit();
             let at = NonNull::from(&mut place).cast();
-            // Node and waiter stay here until the node is granted or withdrawn, by `Withdraw` at
+            // Node and waiter stay here until the node is granted or withdrawn, by `OneWithdraw` at
             // the latest.
             locked.join(at, into, borrowed_waiter(Some(frame)));
             let node = place.assume_init_ref();
-            let unwinding = Withdraw { core, node };
+            let unwinding = OneWithdraw { core, node };
             let why = WhyLink::receive(self.shared());
             // Without a drop of the result on the usual way.
             let waited = ManuallyDrop::new(frame.wait_until_final(node.state(), why));
@@ -623,12 +624,12 @@ impl<T> OneReceiver<T> {
 }
 
 /// Withdraws the node of a wait that unwinds.
-struct Withdraw<'n, T> {
+struct OneWithdraw<'n, T> {
     core: &'n OneCore<T, Waiter>,
     node: &'n ChannelNode<T, Waiter>,
 }
 
-impl<T> Drop for Withdraw<'_, T> {
+impl<T> Drop for OneWithdraw<'_, T> {
     #[cold]
     fn drop(&mut self) {
         // SAFETY: the node was queued by the caller, to whose wait it belongs.

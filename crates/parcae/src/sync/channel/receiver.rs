@@ -41,7 +41,7 @@ impl<T> Receiver<T> {
     /// # Errors
     ///
     /// If the channel is closed and empty, the task is cancelled, or its budget is exhausted.
-    #[inline]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     #[track_caller]
     pub fn recv(&self) -> Result<T, RecvError> {
         self.recv_until(|| Deadline::Never)
@@ -81,7 +81,7 @@ impl<T> Receiver<T> {
         self.recv_until(|| Deadline::at(at))
     }
 
-    #[inline]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     #[track_caller]
     fn recv_until(&self, deadline: impl FnOnce() -> Deadline) -> Result<T, RecvError> {
         let mut value = MaybeUninit::<T>::uninit();
@@ -130,7 +130,7 @@ impl<T> Receiver<T> {
     /// # Safety
     ///
     /// As for [`recv_to`](Receiver::recv_to).
-    #[inline]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     #[track_caller]
     pub(super) unsafe fn next_to(&self, into: NonNull<T>, wait: Patience) -> Result<(), Reason> {
         let here = Here::new();
@@ -256,6 +256,9 @@ impl<T> Receiver<T> {
     #[track_caller]
     pub fn try_recv(&self) -> Result<T, RecvError> {
         let here = Here::new();
+        if here.frame().is_some_and(Frame::begins_free_channel_op) {
+            return self.try_recv_uncharged();
+        }
         let payer = self
             .shared
             .prepare(OpKind::ChannelReceive, &here)

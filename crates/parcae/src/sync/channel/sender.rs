@@ -34,7 +34,7 @@ impl<T> Sender<T> {
     ///
     /// If the channel is closed, the task is cancelled, or its budget is exhausted. The value is in
     /// the error.
-    #[inline]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     #[track_caller]
     pub fn send(&self, value: T) -> Result<(), SendError<T>> {
         let mut value = Some(value);
@@ -90,7 +90,7 @@ impl<T> Sender<T> {
     }
 
     /// Sends the value of an `Option`, which is `None` after a success.
-    #[inline]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     #[track_caller]
     pub(super) fn send_from(
         &self,
@@ -218,7 +218,10 @@ impl<T> Sender<T> {
     fn try_send_from(&self, value: &mut Option<T>) -> Result<(), Reason> {
         let Some(address) = value.as_mut().map(NonNull::from) else { return Ok(()) };
         let here = Here::new();
-        let payer = self.shared.prepare(OpKind::ChannelSend, &here).map_err(Reason::Interrupted)?;
+        let payer = match here.frame() {
+            Some(frame) if frame.begins_free_channel_op() => None,
+            _ => self.shared.prepare(OpKind::ChannelSend, &here).map_err(Reason::Interrupted)?,
+        };
         // SAFETY: an initialised value that is not touched until the outcome is known.
         unsafe { sent(self.shared.core.try_send(address), payer, value) }
     }

@@ -9,7 +9,7 @@ mod causes;
 mod closing;
 mod futures;
 mod mixed;
-mod more;
+mod operations;
 mod ordered;
 mod others;
 mod patterns;

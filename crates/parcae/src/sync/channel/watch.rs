@@ -13,7 +13,7 @@ use super::changes::{Reader, notify_changed};
 use super::error::{Reason, RecvError};
 use crate::base::lock::Lock;
 use crate::sched::lab::OpKind;
-use crate::sched::worker::point_at;
+use crate::sched::worker::{forget_address, point_at};
 use crate::scope::cx::parking::Deadline;
 use crate::wait::{Queue, Waiter};
 use std::fmt;
@@ -45,6 +45,7 @@ pub fn watch<T>(initial: T) -> (Watched<T>, Watcher<T>) {
         setters_waiting: Queue::new(),
     };
     let state = Arc::new(Lock::new(state));
+    forget_address(&*state);
     (Watched { state: Arc::clone(&state) }, Watcher { state, seen: 0 })
 }
 
@@ -70,7 +71,7 @@ impl<T> Watched<T> {
     /// of such calls needs one of its own.
     #[track_caller]
     pub fn set(&self, value: T) -> Arc<T> {
-        point_at(OpKind::ChannelSend, &self.state);
+        point_at(OpKind::ChannelSend, &*self.state);
         let value = Arc::new(value);
         let mut state = self.state.lock();
         let old = std::mem::replace(&mut state.value, value);
@@ -175,13 +176,13 @@ impl<T> Watched<T> {
     /// The task is cancelled or its budget is exhausted.
     #[track_caller]
     pub fn closed(&self) -> crate::Result<()> {
-        Ok(Gone { state: &self.state, cursor: 0 }.wait_until(|| Deadline::Never)?)
+        Ok(LastWatcher { state: &self.state, cursor: 0 }.wait_until(|| Deadline::Never)?)
     }
 
     /// The current value. Not a checkpoint: a polling loop needs one of its own.
     #[track_caller]
     pub fn get(&self) -> Arc<T> {
-        point_at(OpKind::Load, &self.state);
+        point_at(OpKind::Load, &*self.state);
         Arc::clone(&self.state.lock().value)
     }
 
@@ -223,7 +224,7 @@ impl<T> Watcher<T> {
     /// checkpoint: a polling loop needs one of its own.
     #[track_caller]
     pub fn get(&self) -> Arc<T> {
-        point_at(OpKind::Load, &self.state);
+        point_at(OpKind::Load, &*self.state);
         Arc::clone(&self.state.lock().value)
     }
 
@@ -327,12 +328,12 @@ impl<T> Watcher<T> {
 }
 
 /// A setter that waits until there are no watchers.
-struct Gone<'w, T> {
+struct LastWatcher<'w, T> {
     state: &'w Lock<WatchState<T>>,
     cursor: u64,
 }
 
-impl<T> Reader for Gone<'_, T> {
+impl<T> Reader for LastWatcher<'_, T> {
     const NAME: &'static str = "end of the last watcher";
 
     type State = WatchState<T>;

@@ -25,8 +25,10 @@
 //! ```
 
 mod interval;
+mod sleeping;
 
 pub use interval::{Interval, MissedTicks, interval, interval_at};
+pub use sleeping::{SleepFuture, sleep_async, sleep_until_async};
 
 use crate::base::error::Result;
 use crate::scope::cx;
@@ -36,10 +38,7 @@ use std::time::{Duration, Instant};
 /// system's. Not a checkpoint: a polling loop needs one of its own.
 pub fn now() -> Instant {
     match cx::Here::new().frame() {
-        Some(frame) => {
-            let shared = &frame.settings().shared;
-            shared.instant(shared.now())
-        }
+        Some(frame) => frame.settings().shared.now_instant(),
         None => Instant::now(),
     }
 }

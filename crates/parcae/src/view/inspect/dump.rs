@@ -8,6 +8,7 @@ use crate::sched::Shared;
 use crate::sched::worker::stats::WorkerStats;
 use crate::scope::budget::{Budget, UNLIMITED};
 use crate::stack::frames::{Frames, Function, Shown};
+use crate::view::stats::{TenantFigures, tenants};
 use crate::view::sysmon::probe_running;
 use std::collections::HashMap;
 use std::fmt;
@@ -29,6 +30,12 @@ pub struct Dump {
     /// The runtime's root nursery, whose children are the root tasks. `None` once the runtime is
     /// gone.
     pub root: Option<Children>,
+    /// For each worker the backends of its descriptors; `None` until a task there has waited for
+    /// one.
+    pub descriptors: Vec<Option<String>>,
+    /// The tenants, as in [`Snapshot::tenants`](crate::stats::Snapshot::tenants); none if no
+    /// nursery has ever had a share.
+    pub tenants: Vec<TenantFigures>,
     shown: Shown,
 }
 
@@ -50,7 +57,10 @@ impl Dump {
     fn with(shared: &Shared, mut tasks: Vec<TaskSnapshot>) -> Dump {
         tasks.sort_by_key(|task| task.id);
         let (workers, root) = (shared.worker_stats(), look::root(shared));
-        Dump { tasks, workers, root, shown: Shown::default() }
+        let descriptors = shared.remotes.iter().take(workers.len());
+        let descriptors = descriptors.map(|remote| remote.poller.describe()).collect();
+        let tenants = tenants::of(shared);
+        Dump { tasks, workers, root, descriptors, tenants, shown: Shown::default() }
     }
 
     /// The tasks alone, without backtraces.
@@ -89,9 +99,11 @@ impl Dump {
     /// The dump as JSON:
     ///
     /// ```text
-    /// { "workers": [ { "executed": 3, … } ],
+    /// { "workers": [ { "executed": 3, …, "descriptors": "sockets by epoll; …" } ],
     ///   "root": { "nursery": 0, "state": "Open", "live": 1, "left": { "ops": null, … },
     ///             "suspended": 0 },
+    ///   "tenants": [ { "tenant": "paid", "number": 1, "weight": 2048, "wanted": 0.5,
+    ///                  "feasible": 0.5, "got": 0.48, "ran": 12000000, … } ],
     ///   "tasks": [ { "id": 7, "label": "0.7", "name": "…", "state": "waiting", "worker": 0,
     ///                "nursery": 5, "owner": 1,
     ///                "spawned_at": "src/main.rs:7:9", "age_ms": 12,
@@ -108,12 +120,15 @@ impl Dump {
     pub fn to_json(&self) -> String {
         let mut out = String::new();
         let mut object = json::JsonObject::begin(&mut out);
-        object.list("workers", &self.workers, |out, worker| {
-            json::JsonObject::begin(out).numbers(worker.named()).end();
+        let workers = self.workers.iter().zip(&self.descriptors);
+        object.list("workers", workers, |out, (worker, descriptors)| {
+            let mut object = json::JsonObject::begin(out);
+            object.numbers(worker.named()).text_if("descriptors", descriptors.as_deref()).end();
         });
         if let Some(root) = &self.root {
             nursery_json(object.field("root"), root);
         }
+        tenants::write(&mut object, &self.tenants);
         let task = |out: &mut String, task| task_json(out, task, self.shown);
         object.list("tasks", &self.tasks, task).end();
         out
@@ -303,6 +318,23 @@ fn left(budget: Option<Budget>) -> String {
     if counted.is_empty() { String::new() } else { format!(", left: {}", counted.join(", ")) }
 }
 
+/// A tenant in one line: its shares in percent of all workers.
+fn tenant_line(tenant: &TenantFigures) -> String {
+    let TenantFigures { weight, queued, turns, .. } = tenant;
+    let name = match (&tenant.name, tenant.number) {
+        (Some(name), _) => format!("tenant `{name}`"),
+        (None, 0) => "tasks without a tenant".into(),
+        (None, _) => format!("tenant {}", tenant.label()),
+    };
+    let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+    format!(
+        "{name}: weight {weight}, wanted {}, feasible {}, got {}; {turns} turns, {queued} queued",
+        percent(tenant.wanted),
+        percent(tenant.feasible),
+        percent(tenant.got),
+    )
+}
+
 fn rough(time: Duration) -> String {
     if time.as_secs() > 0 {
         format!("{:.1} s", time.as_secs_f64())
@@ -391,6 +423,14 @@ impl fmt::Display for Dump {
         )?;
         if let Some(Children { state, live, budget, .. }) = &self.root {
             writeln!(f, "root nursery: {state:?}, {live} live{}", left(Some(budget.left)))?;
+        }
+        for (worker, described) in self.descriptors.iter().enumerate() {
+            if let Some(described) = described {
+                writeln!(f, "worker {worker}: {described}")?;
+            }
+        }
+        for tenant in &self.tenants {
+            writeln!(f, "{}", tenant_line(tenant))?;
         }
         let shown = if f.alternate() { Shown::All } else { self.shown };
         let mut tree = Tree::new(&self.tasks, shown);

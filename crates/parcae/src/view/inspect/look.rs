@@ -23,7 +23,7 @@ use crate::sched::Shared;
 use crate::sched::task::state::Phase;
 use crate::sched::task::{self, TaskRef};
 use crate::scope::cx::{self, Frame, Observed, TaskSettings, alone};
-use crate::scope::nursery::{Account, NurseryCore, NurseryState};
+use crate::scope::nursery::{Account, NurseryCore, NurseryState, ParkedFuture};
 use crate::stack::frames::Frames;
 use crate::wait::Why;
 use std::ptr::NonNull;
@@ -118,7 +118,28 @@ fn waiting(
     if let Some(frame) = observed.frame() {
         read(&mut seen, frame, observed.shared);
     }
+    observed.future(|future| read_future(&mut seen, future, observed));
     seen
+}
+
+/// Reads a future that waits between two polls.
+fn read_future(seen: &mut TaskSnapshot, future: &ParkedFuture, observed: &Observed<'_>) {
+    let shared = observed.shared;
+    // SAFETY: the observed task.
+    let settings = unsafe { future.settings(NonNull::from(observed.task)) };
+    let (name, spawned_at) = future.origin();
+    let (noted, now) = (future.frame(), shared.coarse_now().max(shared.now()));
+    seen.name = name.cloned();
+    seen.spawned_at = Some(spawned_at);
+    seen.nursery = settings.nursery;
+    seen.nursery_name = settings.name.clone();
+    seen.owner = (settings.owner != 0).then_some(TaskId(settings.owner));
+    seen.age = Some(Duration::from_nanos(now.saturating_sub(noted.started)));
+    seen.budget = Some(future.balance().unwrap_or(settings.default_grant));
+    seen.waits = noted.waits;
+    let since = Duration::from_nanos(now.saturating_sub(noted.since));
+    let timed = settings.node.expires();
+    seen.wait = Some(Wait { since, timed, ..describe(Why::Future, None, shared) });
 }
 
 /// Completes the snapshot of the calling task.
@@ -143,7 +164,7 @@ fn read(seen: &mut TaskSnapshot, frame: &Frame, shared: &Shared) {
     seen.nursery = frame.settings().nursery;
     seen.nursery_name = info.nursery;
     seen.owner = (frame.settings().owner != 0).then(|| TaskId(frame.settings().owner));
-    seen.age = Some(Duration::from_nanos(now.saturating_sub(noted.started)));
+    seen.age = Some(Duration::from_nanos(now.saturating_sub(noted.started.get())));
     seen.budget = Some(frame.balance());
     seen.waits = noted.waits.get();
     let since = Duration::from_nanos(now.saturating_sub(noted.since.get()));
@@ -277,8 +298,27 @@ fn tell(shared: &Shared, verdict: &DeadlockReport, task: &TaskSnapshot, shielded
     };
     let same =
         |frame: &&Frame| frame.seen().waits.get() == task.waits && frame.is_in_shield() == shielded;
-    let Some(frame) = observed.frame().filter(same) else { return false };
-    frame.seen().verdict.set(Some(verdict.clone()));
+    let told = match observed.frame() {
+        Some(frame) if same(&frame) => {
+            frame.seen().verdict.set(Some(verdict.clone()));
+            true
+        }
+        Some(_) => false,
+        // There is no shield between two polls.
+        None => {
+            let tell = |future: &mut ParkedFuture| {
+                let same = future.frame().waits == task.waits && !shielded;
+                if same {
+                    future.sentence(verdict.clone());
+                }
+                same
+            };
+            observed.future(tell).unwrap_or(false)
+        }
+    };
+    if !told {
+        return false;
+    }
     // While it is held still, so that this wait ends and not a later one.
     shared.cancel(task.task);
     drop(observed);

@@ -52,6 +52,7 @@ pub(super) fn all(snapshot: &Snapshot) -> Vec<Family> {
     ];
     workers(snapshot, &mut families);
     nurseries(snapshot, &mut families);
+    super::tenants::families(snapshot, &mut families);
     families
 }
 

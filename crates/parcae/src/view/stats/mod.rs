@@ -42,11 +42,13 @@ mod histogram;
 mod prometheus;
 #[cfg(feature = "metrics")]
 mod publish;
+pub(super) mod tenants;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
 pub use crate::sched::worker::stats::WorkerStats;
 pub use histogram::Histogram;
+pub use tenants::{TenantFigures, Upkeep, UpkeepFigures};
 
 use crate::base::json::JsonObject;
 use crate::sched::Shared;
@@ -85,6 +87,11 @@ pub struct Snapshot {
     /// Nurseries, if times are measured: the root tasks, nurseries by name, open nurseries without
     /// a name, and all ended ones without a name.
     pub nurseries: Vec<NurseryFigures>,
+    /// Tenants: nurseries with a [share](crate::NurseryOpts::share), and in front all tasks without
+    /// one. Empty until the first share is given.
+    pub tenants: Vec<TenantFigures>,
+    /// Work of the runtime itself since the first share was given: timers, polls, the monitor.
+    pub upkeep: Upkeep,
     /// Time from ready to running, if times are measured.
     pub wake_to_run: Histogram,
     /// Length of turns: from running to yield, wait or end, if times are measured.
@@ -198,6 +205,7 @@ impl Snapshot {
             *index < shared.config.workers || remote.stats.snapshot() != WorkerStats::default()
         };
         let nursery = |entry| NurseryFigures::of(entry, rate);
+        let (tenants, upkeep) = tenants::of_all(shared);
         Snapshot {
             at: Duration::from_nanos(shared.now()),
             live: shared.live(),
@@ -210,6 +218,8 @@ impl Snapshot {
             } else {
                 Vec::new()
             },
+            tenants,
+            upkeep,
             wake_to_run: Histogram::of(tracer.times.iter().map(|times| &times.wakes), rate),
             run_length: Histogram::of(tracer.times.iter().map(|times| &times.runs), rate),
         }
@@ -218,6 +228,12 @@ impl Snapshot {
     /// The nurseries with this name, if times are measured.
     pub fn nursery(&self, name: &str) -> Option<&NurseryFigures> {
         self.nurseries.iter().find(|nursery| nursery.which == Which::Named(name.into()))
+    }
+
+    /// The tenant with this name. If tenants of several parents have it, the one that was opened
+    /// first.
+    pub fn tenant(&self, name: &str) -> Option<&TenantFigures> {
+        self.tenants.iter().find(|tenant| tenant.name.as_deref() == Some(name))
     }
 
     /// The counters of all workers together.
@@ -249,6 +265,8 @@ impl Snapshot {
             }
             one.end();
         });
+        tenants::write(&mut all, &self.tenants);
+        tenants::write_upkeep(&mut all, &self.upkeep);
         for (name, histogram) in
             [("wake_to_run", &self.wake_to_run), ("run_length", &self.run_length)]
         {

@@ -2,6 +2,7 @@
 
 use super::probe::{ProbeAnswer, probe};
 use super::report::{Pinned, StallKind, StallReport};
+use super::system_call::blocked_in;
 use super::thread_state::{ThreadState, on_cpu, thread_state};
 use crate::sched::executor::thread_set::ThreadSet;
 use crate::sched::worker;
@@ -45,6 +46,7 @@ pub(super) fn examine(
 ) -> Option<StallReport> {
     let remote = &threads.shared().remotes[slot];
     // Before the probe, which interrupts what the thread does.
+    let blocked_in = blocked_in(remote.thread.tid());
     let kind = match thread_state(remote.thread.tid()) {
         Some(ThreadState::Blocked) => StallKind::Blocked,
         Some(ThreadState::Runs) => {
@@ -74,8 +76,10 @@ pub(super) fn examine(
         task,
         still_for: age,
         kind,
+        blocked_in: blocked_in.filter(|_| kind == StallKind::Blocked),
         stealable_behind: queues.stealable(slot),
         pinned_behind: pinned,
+        neglected_descriptors: remote.poller.neglected(),
         frames,
     })
 }

@@ -45,12 +45,16 @@ mod heartbeat;
 mod patrol;
 mod probe;
 mod report;
+mod system_call;
 mod thread_state;
 
 pub use report::{Pinned, StallKind, StallReport};
+pub use system_call::{BlockedIn, BlockedOn};
 
+use crate::base::time::own_time;
 use crate::sched::Shared;
 use crate::sched::executor::thread_set::ThreadSet;
+use crate::sched::run_queue::UpkeepKind;
 use crate::stack::{Pace, Trimmer};
 use crate::view::inspect::OnDeadlock;
 use examine::{cpu_time, examine, is_blocked};
@@ -135,6 +139,8 @@ struct Monitor {
     quiet_since: Option<Instant>,
     /// At the last check, work waited although a worker rested.
     overlooked: bool,
+    /// Processor time of the thread that is charged.
+    charged: Duration,
 }
 
 /// Time of the next check.
@@ -162,6 +168,7 @@ impl Monitor {
             steps: 0,
             quiet_since: None,
             overlooked: false,
+            charged: Duration::ZERO,
         }
     }
 
@@ -169,7 +176,9 @@ impl Monitor {
         let threads = Arc::clone(&self.threads);
         let parker = &threads.shared().monitor;
         while !parker.is_stopping() {
-            match self.check(Instant::now()) {
+            let next = self.check(Instant::now());
+            self.charge();
+            match next {
                 NextCheck::After(time) => parker.park(Some(time)),
                 NextCheck::WhenWoken if parker.try_sleep(|| self.all_still_rest()) => {
                     // Until a worker goes back to work. Or until a deadline: it may wake no task,
@@ -179,6 +188,17 @@ impl Monitor {
                 }
                 NextCheck::WhenWoken => {}
             }
+        }
+    }
+
+    /// Charges the processor time since the last call to the monitor's account.
+    fn charge(&mut self) {
+        let queues = &self.threads.shared().queues;
+        if queues.has_tenants() {
+            let (now, before) = (own_time(), self.charged);
+            self.charged = now;
+            let took = now.saturating_sub(before).as_nanos() as u64;
+            queues.charge_upkeep(UpkeepKind::Monitor, took);
         }
     }
 

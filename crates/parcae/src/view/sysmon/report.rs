@@ -1,5 +1,6 @@
 //! Reports of stuck workers.
 
+use super::system_call::BlockedIn;
 use super::{MonitorOpts, REPORT_INTERVAL};
 use crate::base::error::TaskInfo;
 use crate::stack::frames::Frames;
@@ -25,10 +26,14 @@ pub struct StallReport {
     pub still_for: Duration,
     /// Kind of the stall.
     pub kind: StallKind,
+    /// The system call in which it is blocked, if the system says so.
+    pub blocked_in: Option<BlockedIn>,
     /// Number of queued tasks behind it that other workers, or a temporary worker, will take.
     pub stealable_behind: usize,
     /// Whether pinned tasks were woken and wait behind it. No other worker may run those.
     pub pinned_behind: Pinned,
+    /// Number of descriptors with input for tasks of this worker, which no other worker may run.
+    pub neglected_descriptors: usize,
     /// Its backtrace. Empty if the worker could not be probed.
     pub frames: Frames,
 }
@@ -86,7 +91,12 @@ impl fmt::Display for StallReport {
         if let Some(task) = &self.task {
             write!(f, " in {task}")?;
         }
-        write!(f, "; {}", self.kind)?;
+        match &self.blocked_in {
+            Some(call) => {
+                write!(f, "; it is blocked in {call}; or hand the call to `parcae::blocking`")?;
+            }
+            None => write!(f, "; {}", self.kind)?,
+        }
         if self.stealable_behind > 0 {
             write!(
                 f,
@@ -96,6 +106,11 @@ impl fmt::Display for StallReport {
         }
         if self.pinned_behind == Pinned::Waiting {
             f.write_str("; woken tasks that cannot move wait behind it")?;
+        }
+        match self.neglected_descriptors {
+            0 => {}
+            1 => f.write_str("; 1 descriptor of its tasks has input that waits for it")?,
+            n => write!(f, "; {n} descriptors of its tasks have input that waits for it")?,
         }
         f.write_str("\n")?;
         let functions = self.frames.shown(Shown::by(f));

@@ -166,6 +166,9 @@ fn a_task_that_blocks_its_worker_is_named_and_located() {
     assert!(task.spawned_at().file().ends_with("sysmon/tests.rs"));
     let text = report.to_string();
     assert!(text.contains("parcae::blocking"), "{text}");
+    if let Some(call) = &report.blocked_in {
+        assert!(call.name.is_some() && text.contains(&format!("blocked in {call}")), "{text}");
+    }
     assert!(text.contains("a_function_that_blocks"), "{text}");
     assert!(!text.contains("probe::handler"), "the handler's own frames are cut off: {text}");
 }
@@ -430,7 +433,7 @@ fn work_that_was_overlooked_is_announced_again() {
     unsafe {
         let (traits, held) = (shared.usual_traits(), crate::sched::task::state::RecordHandle::None);
         let task = Task::fill(record, None, traits, 0, held, task);
-        shared.queues.push_global(Priority::Normal, task.task);
+        shared.queues.push_global(Priority::Normal.into(), task.task);
     }
     let now = Instant::now();
     assert_eq!(monitor.check(now), NextCheck::After(TICK));

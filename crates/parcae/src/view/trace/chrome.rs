@@ -68,14 +68,14 @@ struct WorkerTrack {
 struct TaskTrack {
     track: u64,
     label: String,
-    doing: Doing,
+    doing: TrackState,
     since: Duration,
     /// The arrow that leads to its next turn.
     arrow: Option<u64>,
 }
 
 /// State of a task's track.
-enum Doing {
+enum TrackState {
     Unknown,
     Ready,
     Running,
@@ -132,22 +132,22 @@ impl<W: Write> Chrome<W> {
         self.now = self.now.max(at);
         self.name_workers(worker.map_or(0, |worker| worker + 1))?;
         match what {
-            What::Spawned { .. } => self.change(task, Doing::Ready, at),
+            What::Spawned { .. } => self.change(task, TrackState::Ready, at),
             What::Started { name, spawned_at } => {
                 let label = label(TaskId(task), name.as_deref(), *spawned_at);
                 self.begin_turn(worker, task, at, Some(label))
             }
             What::Resumed => self.begin_turn(worker, task, at, None),
-            What::Yielded => self.end_turn(worker, task, at, "yielded", Doing::Ready),
+            What::Yielded => self.end_turn(worker, task, at, "yielded", TrackState::Ready),
             What::Parked { reason, .. } => {
-                self.end_turn(worker, task, at, "waits", Doing::Waiting(reason.clone()))
+                self.end_turn(worker, task, at, "waits", TrackState::Waiting(reason.clone()))
             }
             What::Finished => {
-                self.end_turn(worker, task, at, "ended", Doing::Unknown)?;
+                self.end_turn(worker, task, at, "ended", TrackState::Unknown)?;
                 self.tasks.remove(&task);
                 Ok(())
             }
-            What::WokenEarly => self.change(task, Doing::Ready, at),
+            What::WokenEarly => self.change(task, TrackState::Ready, at),
             What::Woken { by, .. } => self.wake(worker, task, at, *by),
             What::YieldedToNobody => Ok(()),
             What::Slept => {
@@ -187,12 +187,12 @@ impl<W: Write> Chrome<W> {
             self.workers.iter().filter_map(|(worker, w)| Some((*worker, w.turn?.0))).collect();
         turns.sort_unstable();
         for (worker, task) in turns {
-            self.end_turn(worker, task, now, "goes on", Doing::Unknown)?;
+            self.end_turn(worker, task, now, "goes on", TrackState::Unknown)?;
         }
         let mut waiting: Vec<_> = self.tasks.keys().copied().collect();
         waiting.sort_unstable();
         for task in waiting {
-            self.change(task, Doing::Unknown, now)?;
+            self.change(task, TrackState::Unknown, now)?;
         }
         let left_out = self.left_out;
         let ending = format!(
@@ -210,7 +210,7 @@ impl<W: Write> Chrome<W> {
         if !self.tasks.contains_key(&id) {
             self.tracks += 1;
             let known = self.known.get(&id).cloned();
-            let (track, doing) = (self.tracks, Doing::Unknown);
+            let (track, doing) = (self.tracks, TrackState::Unknown);
             if let Some(label) = &known {
                 self.name("thread_name", TASKS, track, label)?;
             }
@@ -221,15 +221,15 @@ impl<W: Write> Chrome<W> {
     }
 
     /// Ends the task's state, and begins the next one.
-    fn change(&mut self, id: u64, next: Doing, at: Duration) -> io::Result<()> {
+    fn change(&mut self, id: u64, next: TrackState, at: Duration) -> io::Result<()> {
         let task = self.task(id, at)?;
         let since = std::mem::replace(&mut task.since, at);
         let track = task.track;
         let name = match std::mem::replace(&mut task.doing, next) {
-            Doing::Unknown => return Ok(()),
-            Doing::Ready => "ready".into(),
-            Doing::Running => "running".into(),
-            Doing::Waiting(reason) => reason,
+            TrackState::Unknown => return Ok(()),
+            TrackState::Ready => "ready".into(),
+            TrackState::Running => "running".into(),
+            TrackState::Waiting(reason) => reason,
         };
         self.slice(TASKS, track, &name, since, at, |_| ())
     }
@@ -241,7 +241,7 @@ impl<W: Write> Chrome<W> {
         at: Duration,
         label: Option<String>,
     ) -> io::Result<()> {
-        self.change(id, Doing::Running, at)?;
+        self.change(id, TrackState::Running, at)?;
         let task = self.task(id, at)?;
         let arrow = task.arrow.take();
         if let Some(label) = label {
@@ -264,7 +264,7 @@ impl<W: Write> Chrome<W> {
         id: u64,
         at: Duration,
         how: &str,
-        next: Doing,
+        next: TrackState,
     ) -> io::Result<()> {
         self.change(id, next, at)?;
         let turn = self.workers.entry(worker).or_default().turn.take();
@@ -277,7 +277,7 @@ impl<W: Write> Chrome<W> {
     }
 
     fn wake(&mut self, worker: Option<usize>, id: u64, at: Duration, by: u64) -> io::Result<()> {
-        self.change(id, Doing::Ready, at)?;
+        self.change(id, TrackState::Ready, at)?;
         self.arrows += 1;
         let arrow = self.arrows;
         self.task(id, at)?.arrow = Some(arrow);

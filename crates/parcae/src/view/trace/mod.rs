@@ -32,9 +32,9 @@
 //! | count and search | [`Trace::events`], [`Trace::counts`] |
 //! | view it | [`Trace::write_chrome`], for Perfetto and Chrome |
 //!
-//! Off, it costs a comparison per event. On, each task switch costs two events of 32 bytes and,
-//! unless switches come within half a microsecond of each other, one reading of the processor's
-//! clock ([`Stamps`] says how precise times are). No task ever waits for a reader.
+//! Off, it costs a comparison per event. On, frequent events take one word each, and share a
+//! reading of the processor's clock where they come fast ([`Stamps`] says how precise times are).
+//! No task ever waits for a reader.
 //!
 //! Under the deterministic executor all events are recorded anyway
 //! ([`Runtime::event_log`](crate::Runtime::event_log) returns the bytes), with virtual time. A
@@ -86,8 +86,8 @@ impl TraceOpts {
         TraceOpts::default()
     }
 
-    /// Number of events that are kept per worker, of 32 bytes each: 64 to 16 million, rounded up to
-    /// a power of two. A later recording of the same runtime keeps at least as many.
+    /// Number of events that are kept per worker, in about 32 bytes each: 64 to 16 million, rounded
+    /// up to a power of two. A later recording of the same runtime keeps at least as many.
     pub fn events(mut self, events: usize) -> TraceOpts {
         self.events = events.clamp(64, 1 << 24).next_power_of_two();
         self

@@ -5,7 +5,7 @@ use super::event::{TraceEvent, What};
 use crate::base::error::TaskId;
 use crate::sched::Shared;
 use crate::sched::events::names::NameTable;
-use crate::sched::events::{EventRing, Rate, Stamps, Words};
+use crate::sched::events::{EventRing, Rate, RingCursor, Stamps, Words};
 use crate::view::inspect::Dump;
 use std::collections::HashMap;
 use std::fmt;
@@ -49,8 +49,8 @@ impl std::error::Error for TraceError {
 pub(super) struct EventReader {
     pub(super) shared: Arc<Shared>,
     /// Cursor of each worker's ring.
-    workers: Vec<u64>,
-    outside: u64,
+    workers: Vec<RingCursor>,
+    outside: RingCursor,
     /// Under the deterministic executor: the cursor of the log.
     log: usize,
     /// Whether the recording began before the first task.
@@ -106,10 +106,13 @@ impl EventReader {
         if shared.log.is_none() {
             tracer.provide(opts.events, &mut recording);
         }
-        let ends =
-            (0..shared.remotes.len()).map(|worker| tracer.ring(worker).map_or(0, EventRing::done));
-        let workers = ends.collect();
-        let outside = tracer.outside().as_ref().map_or(0, EventRing::done);
+        let begin = |ring: &EventRing| {
+            ring.restart();
+            ring.end()
+        };
+        let ring = |worker| tracer.ring(worker).map(begin).unwrap_or_default();
+        let workers = (0..shared.remotes.len()).map(ring).collect();
+        let outside = tracer.outside().as_ref().map(begin).unwrap_or_default();
         let from_the_start = shared.live() == 0;
         let known = if from_the_start { Known::new() } else { known(&shared) };
         tracer.start(stamps);
@@ -117,8 +120,8 @@ impl EventReader {
         Ok(EventReader { known: Arc::new(known), shared, workers, outside, log, from_the_start })
     }
 
-    /// Copies the events since the last call.
-    pub(super) fn read(&mut self) -> EventBatch {
+    /// Copies the events since the last call, at most the last `most` of each ring.
+    pub(super) fn read(&mut self, most: impl Fn(&EventRing) -> usize) -> EventBatch {
         let mut batch = EventBatch::default();
         if let Some(log) = &self.shared.log {
             batch.events = log.since(self.log);
@@ -128,11 +131,11 @@ impl EventReader {
         let tracer = &self.shared.tracer;
         for (worker, cursor) in self.workers.iter_mut().enumerate() {
             if let Some(ring) = tracer.ring(worker) {
-                batch.lost.push((Some(worker), ring.read(cursor, &mut batch.events)));
+                batch.lost.push((Some(worker), ring.read(cursor, most(ring), &mut batch.events)));
             }
         }
         if let Some(ring) = &*tracer.outside() {
-            batch.lost.push((None, ring.read(&mut self.outside, &mut batch.events)));
+            batch.lost.push((None, ring.read(&mut self.outside, most(ring), &mut batch.events)));
         }
         batch.lost.retain(|lost| lost.1 > 0);
         batch.sort();
@@ -156,9 +159,9 @@ impl Drop for EventReader {
 
 /// A running recording; see [`Runtime::trace`](crate::Runtime::trace). Dropping it ends it.
 pub struct Recording {
-    source: EventReader,
+    pub(super) source: EventReader,
     /// Where the recording began.
-    began: (Vec<u64>, u64, usize),
+    began: (Vec<RingCursor>, RingCursor, usize),
 }
 
 /// Starts a recording.
@@ -193,7 +196,7 @@ impl Recording {
     fn collect(&mut self, causal: bool) -> Trace {
         let source = &mut self.source;
         (source.workers, source.outside, source.log) = self.began.clone();
-        let mut batch = source.read();
+        let mut batch = source.read(EventRing::capacity);
         if source.shared.log.is_none() {
             batch.spread();
         }

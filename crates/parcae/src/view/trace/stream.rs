@@ -100,7 +100,7 @@ impl Writer {
     /// read and lost.
     fn read(&mut self, everything: bool) -> io::Result<(usize, u64)> {
         let young = if everything { u64::MAX } else { self.source.shared.ticks() };
-        let mut batch = self.source.read();
+        let mut batch = self.source.read(|_| usize::MAX);
         let new = batch.events.len();
         let lost: u64 = batch.lost.iter().map(|lost| lost.1).sum();
         if lost > 0 {

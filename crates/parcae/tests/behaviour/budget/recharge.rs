@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use parcae::Result;
-use parcae::budget::{Account, Resource};
+use parcae::budget::{Account, Recharge, Resource};
 use parcae::cap::CapError;
 use parcae::cap::{BudgetLimits, CapBudget, Delegation, SpawnLimits};
 use parcae::channel::channel;
@@ -123,7 +123,7 @@ fn supervisors_of_a_cluster_recharge_children_that_are_not_theirs() {
 // rule: S2-BUDGET-6
 #[test]
 fn a_suspended_child_with_a_budget_of_its_own_is_recharged_by_its_handle() {
-    parcae::explore(0..50, |rt| {
+    explored(0..50, |rt| {
         let counted = AtomicU64::new(0);
         let opts = NurseryOpts::new().on_exhausted(OnExhausted::Suspend).child_budget(ops(100));
         rt.run(|cx| {
@@ -441,7 +441,7 @@ fn any_budget(rt: &Runtime) -> CapBudget {
 /// The recharge comes while the hook waits, before the task has parked.
 #[test]
 fn a_hook_that_waits_does_not_lose_the_recharge() {
-    parcae::explore(0..200, |rt| {
+    explored(0..200, |rt| {
         let cap = any_budget(rt);
         rt.run(|cx| {
             let (exhausted, events) = channel::<()>(0);
@@ -586,4 +586,108 @@ fn an_account_is_not_recharged_beyond_the_ceiling_of_the_capability() {
         root.cancel();
         assert!(root.join().unwrap_err().is_cancelled());
     }
+}
+
+fn allowance(rt: &Runtime, total: u64) -> CapBudget {
+    let limits = BudgetLimits::total(Budget { ops: total, ..Budget::ZERO });
+    rt.cap_budget(limits, Delegation::Forbidden)
+}
+
+const PERIOD: Duration = Duration::from_millis(100);
+
+fn every(cap: &CapBudget, amount: u64) -> NurseryOpts {
+    let amount = Budget { ops: amount, ..Budget::ZERO };
+    NurseryOpts::new().recharge(Recharge::every(cap, PERIOD, amount))
+}
+
+/// Two tenants with an allowance: each gets its own, once in a period and no more, also if several
+/// tasks wait for it; and all of it was paid by the capability.
+#[test]
+fn an_allowance_comes_back_with_time() {
+    schedules(&WORKERS, SEEDS, 0, |schedule| {
+        let rt = schedule.builder().build().unwrap();
+        let (small, large) = (allowance(&rt, 1_000_000), allowance(&rt, 1_000_000));
+        let taken = |cap: &CapBudget| 1_000_000 - cap.left().ops;
+        succeed(rt.run(|cx| {
+            let began = parcae::time::now();
+            let periods = move || (parcae::time::now() - began).as_nanos() / PERIOD.as_nanos();
+            cx.nursery(|n| {
+                for (cap, amount) in [(&small, 1_000), (&large, 10_000)] {
+                    n.spawn(move |cx| {
+                        let opts = every(cap, amount).slice(Budget::CHILD.with_ops(100));
+                        cx.nursery_with(opts, |n| {
+                            for _ in 0..4 {
+                                n.spawn(|cx| work(cx, 2_500))?;
+                            }
+                            Ok(())
+                        })?;
+                        // The first allowance is the nursery's own.
+                        let most = (periods() as u64) * amount;
+                        assert!(taken(cap) <= most, "{} in {most}", taken(cap));
+                        Ok(())
+                    })?;
+                }
+                Ok(())
+            })?;
+            assert!(periods() >= 9, "{} periods for 10 000 ops", periods());
+            assert!(taken(&small) >= 9_000);
+            Ok(())
+        }));
+    });
+}
+
+#[test]
+fn an_allowance_that_is_not_used_is_not_taken() {
+    schedules(&WORKERS, SEEDS, 0, |schedule| {
+        let rt = schedule.builder().build().unwrap();
+        let cap = allowance(&rt, 1_000_000);
+        succeed(rt.run(|cx| {
+            cx.nursery_with(every(&cap, 1_000), |n| {
+                n.spawn(|cx| {
+                    cx.sleep(PERIOD * 100)?;
+                    work(cx, 1_500)
+                })?
+                .join()
+            })
+        }));
+        assert!(1_000_000 - cap.left().ops <= 2_000, "two allowances, for 1500 ops");
+    });
+}
+
+/// A capability that has no more: the task waits, and its deadline ends it.
+#[test]
+fn an_allowance_ends_with_its_capability() {
+    schedules(&WORKERS, SEEDS, 1, |schedule| {
+        let rt = schedule.builder().build().unwrap();
+        let cap = allowance(&rt, 2_500);
+        let done = AtomicU64::new(0);
+        let error = rt
+            .run(|cx| {
+                let opts = every(&cap, 1_000).timeout(PERIOD * 20);
+                cx.nursery_with(opts, |n| {
+                    n.spawn(|cx| {
+                        cx.forever(|| {
+                            done.fetch_add(1, Relaxed);
+                            Ok(())
+                        })
+                    })?
+                    .join()
+                })
+            })
+            .unwrap_err();
+        assert!(error.is_timed_out(), "{error}");
+        assert_eq!(cap.left().ops, 0);
+        assert!(done.load(Relaxed) <= 3_500, "its own 1000, and 2500 of the capability");
+    });
+}
+
+#[test]
+fn an_allowance_of_another_runtime_is_refused() {
+    let other = Runtime::builder().build().unwrap();
+    let cap = allowance(&other, 10);
+    everywhere(|cx| {
+        let error = cx.nursery_with(every(&cap, 10), |_| Ok(())).unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Capability(CapError::Foreign { .. })), "{error}");
+        Ok(())
+    });
 }

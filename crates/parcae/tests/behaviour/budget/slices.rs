@@ -1,5 +1,6 @@
 //! How much a child draws at a time, and what a nested nursery gets from above.
 
+use crate::support::explored;
 use parcae::prelude::*;
 use parcae::{Error, Result};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -23,7 +24,7 @@ fn is_out_of_budget(error: &Error) -> bool {
 #[test]
 fn children_share_a_small_pool() {
     for policy in [OnExhausted::Refill, OnExhausted::Suspend] {
-        parcae::explore(0..100, |rt| {
+        explored(0..100, |rt| {
             let small = Budget {
                 ops: 1_000,
                 memory: 100_000,
@@ -52,7 +53,7 @@ fn children_share_a_small_pool() {
 /// The whole pool can be used, whatever the order, and not an op more.
 #[test]
 fn all_of_a_small_pool_can_be_used() {
-    parcae::explore(0..100, |rt| {
+    explored(0..100, |rt| {
         rt.run(|cx| {
             for total in [1, 2, 5, 17, 100, 1_000, 30_000] {
                 let done = AtomicU64::new(0);
@@ -79,7 +80,7 @@ fn all_of_a_small_pool_can_be_used() {
 /// A spawn that no pool can pay for is still an error.
 #[test]
 fn a_spawn_without_budget_is_refused() {
-    parcae::explore(0..50, |rt| {
+    explored(0..50, |rt| {
         rt.run(|cx| {
             cx.nursery_with(NurseryOpts::new().budget(ops(1)), |n| {
                 assert!(is_out_of_budget(&n.spawn(|_| Ok(())).unwrap_err())); // none to begin with
@@ -100,7 +101,7 @@ fn a_spawn_without_budget_is_refused() {
 // rule: S0-INHERIT-1
 #[test]
 fn under_fail_each_child_gets_half_of_what_is_left() {
-    parcae::explore(0..50, |rt| {
+    explored(0..50, |rt| {
         rt.run(|cx| {
             let fail = NurseryOpts::new().on_exhausted(OnExhausted::Fail);
             let opts = fail.clone().budget(ops(1_003)).on_failure(OnFailure::Isolate);
@@ -142,7 +143,7 @@ fn under_fail_each_child_gets_half_of_what_is_left() {
 /// A slice that is named is drawn as it is.
 #[test]
 fn a_named_slice_is_drawn_whole() {
-    parcae::explore(0..50, |rt| {
+    explored(0..50, |rt| {
         rt.run(|cx| {
             let opts = NurseryOpts::new().budget(ops(100)).slice(Budget::CHILD.with_ops(60));
             cx.nursery_with(opts, |n| {
@@ -172,7 +173,7 @@ fn root_tasks_share_a_small_runtime() {
 /// A budget that is named in a nested nursery comes from above, if the nursery's slice is smaller.
 #[test]
 fn a_nested_nursery_asks_above_for_a_named_budget() {
-    parcae::explore(0..100, |rt| {
+    explored(0..100, |rt| {
         rt.run(|cx| {
             let may_spawn = Budget::CHILD.with_ops(1_000).with_spawn_count(5);
             let tenant = ops(1_000_000).with_spawn_count(100).with_memory(64 << 20);
@@ -208,7 +209,7 @@ fn a_nested_nursery_asks_above_for_a_named_budget() {
 /// from others.
 #[test]
 fn a_named_budget_that_is_not_there_moves_nothing() {
-    parcae::explore(0..100, |rt| {
+    explored(0..100, |rt| {
         rt.run(|cx| {
             let slice = Budget::CHILD.with_ops(1_000).with_spawn_count(5);
             let opts = NurseryOpts::new()
@@ -240,7 +241,7 @@ fn a_named_budget_that_is_not_there_moves_nothing() {
 /// An explicit bound is no slice: nothing comes from above.
 #[test]
 fn a_nursery_with_a_budget_of_its_own_does_not_ask_above() {
-    parcae::explore(0..50, |rt| {
+    explored(0..50, |rt| {
         rt.run(|cx| {
             let slice = Budget::CHILD.with_spawn_count(10);
             let tenant = NurseryOpts::new().budget(ops(100_000).with_spawn_count(50)).slice(slice);
@@ -275,7 +276,7 @@ fn a_nursery_with_a_budget_of_its_own_does_not_ask_above() {
 /// A recharge of a child by its handle draws from above, too.
 #[test]
 fn a_recharge_in_a_nested_nursery_asks_above() {
-    parcae::explore(0..100, |rt| {
+    explored(0..100, |rt| {
         rt.run(|cx| {
             let slice = Budget::CHILD.with_ops(1_000).with_spawn_count(5);
             let opts = NurseryOpts::new()

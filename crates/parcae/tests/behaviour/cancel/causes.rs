@@ -5,6 +5,7 @@
 //! policy. Each cell runs under 1000 seeds in release builds, and under 250 in debug builds, where
 //! 1000 take a minute. All cells of a trigger share the runtime of a seed.
 
+use crate::support::explored;
 use parcae::channel::{Receiver, Sender, channel, oneshot};
 use parcae::prelude::*;
 use parcae::sync::Semaphore;
@@ -350,7 +351,7 @@ fn all(trigger: Trigger) {
     let outcome = if trigger == Trigger::Shutdown {
         // A runtime that has shut down runs nothing more.
         cells().try_for_each(|(consequence, policy)| {
-            parcae::explore(0..SEEDS, |rt| {
+            explored(0..SEEDS, |rt| {
                 // The root task is cancelled too, which this test does not look at.
                 match run(rt, consequence, policy) {
                     Err(error) if !error.is_cancelled() => Err(error),
@@ -359,7 +360,7 @@ fn all(trigger: Trigger) {
             })
         })
     } else {
-        parcae::explore(0..SEEDS, |rt| cells().try_for_each(|(c, p)| run(rt, c, p)))
+        explored(0..SEEDS, |rt| cells().try_for_each(|(c, p)| run(rt, c, p)))
     };
     if let Err(error) = outcome {
         panic!("{error:#}");
@@ -417,7 +418,7 @@ fn pipeline(cx: &Cx, opts: NurseryOpts) -> Result<()> {
 /// error of its own from it.
 #[test]
 fn a_closed_semaphore_is_not_the_cause() {
-    parcae::explore(0..100, |rt| {
+    explored(0..100, |rt| {
         rt.run(|cx| {
             let permits = Semaphore::new(0);
             let failed: Result<()> = cx.nursery(|n| {
@@ -490,7 +491,7 @@ fn a_failed_consumer_on_threads_is_the_cause() {
 /// one that panics has.
 #[test]
 fn a_child_that_alone_is_cancelled_fails_nobody() {
-    parcae::explore(0..100, |rt| {
+    explored(0..100, |rt| {
         rt.run(|cx| {
             for policy in POLICIES {
                 let outcome = cx.nursery_with(NurseryOpts::new().on_failure(policy), |n| {
@@ -526,7 +527,7 @@ fn a_child_that_alone_is_cancelled_fails_nobody() {
 /// The body that cancels may return its own error, which counts after `wind_down`.
 #[test]
 fn a_body_that_cancels_has_the_last_word() {
-    parcae::explore(0..100, |rt| {
+    explored(0..100, |rt| {
         rt.run(|cx| {
             let closed_late = |tx: &Sender<u8>| -> Result<()> {
                 loop {

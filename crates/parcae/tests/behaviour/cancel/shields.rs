@@ -1,5 +1,6 @@
 //! Shields hold off cancellation; the end of a grace period ends them.
 
+use crate::support::explored;
 use parcae::prelude::*;
 use parcae::{CancelReason, Error, Result};
 use std::sync::Mutex;
@@ -33,7 +34,7 @@ enum Cancelled {
 fn the_end_of_a_grace_period_cancels_nurseries_opened_in_the_shield() {
     let ways = [Cancelled::Before, Cancelled::Within, Cancelled::After, Cancelled::Alone];
     for (way, bodies) in ways.iter().flat_map(|way| [(*way, false), (*way, true)]) {
-        parcae::explore(0..200, |rt| {
+        explored(0..200, |rt| {
             // Not asserted in the child: a panic after a cancellation is a consequence of it.
             let seen = Mutex::new(None);
             let due = if way == Cancelled::After { 9 } else { 5 };
@@ -85,7 +86,7 @@ fn if_cancelled(error: Error) -> Result<()> {
 
 #[test]
 fn a_nursery_in_a_shield_says_that_it_was_cancelled_from_above() {
-    parcae::explore(0..200, |rt| {
+    explored(0..200, |rt| {
         rt.run(|cx| {
             cx.token().cancel();
             let error = cx
@@ -100,7 +101,7 @@ fn a_nursery_in_a_shield_says_that_it_was_cancelled_from_above() {
 
 #[test]
 fn without_a_grace_period_nothing_comes_in_from_outside() {
-    parcae::explore(0..200, |rt| {
+    explored(0..200, |rt| {
         rt.run(|cx| {
             cx.token().cancel();
             cx.shield(|| {
@@ -123,7 +124,7 @@ fn without_a_grace_period_nothing_comes_in_from_outside() {
 
 #[test]
 fn deadlines_and_failures_inside_of_a_shield_count() {
-    parcae::explore(0..200, |rt| {
+    explored(0..200, |rt| {
         rt.run(|cx| {
             for cancelled in [false, true] {
                 if cancelled {
@@ -162,7 +163,7 @@ fn deadlines_and_failures_inside_of_a_shield_count() {
 
 #[test]
 fn a_token_made_in_a_shield_is_cancelled_after_the_grace_period() {
-    parcae::explore(0..50, |rt| {
+    explored(0..50, |rt| {
         rt.run(|cx| {
             cx.token().cancel();
             let start = parcae::time::now();

@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use parcae::prelude::*;
-use parcae::{CancelReason, Result, explore};
+use parcae::{CancelReason, Result};
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -117,7 +117,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
 fn tokens_are_waited_for_by_tasks_and_threads() {
-    explore(0..100, |rt| {
+    explored(0..100, |rt| {
         let token = CancelToken::new();
         rt.run(|cx| {
             cx.nursery(|n| {
@@ -154,7 +154,7 @@ fn tokens_are_waited_for_by_tasks_and_threads() {
 /// callback behind.
 #[test]
 fn a_wait_for_a_token_is_a_cancel_point() {
-    explore(0..60, |rt| {
+    explored(0..60, |rt| {
         let token = CancelToken::new();
         rt.run(|cx| {
             let outcome = cx.timeout(SECOND, || token.wait());

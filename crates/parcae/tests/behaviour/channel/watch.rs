@@ -1,16 +1,17 @@
 //! Watched values and broadcasts: changes in place, waiting for a value, the end of all watchers,
 //! and positions of subscribers.
 
+use crate::support::explored;
 use parcae::channel::{broadcast, watch};
 use parcae::prelude::*;
-use parcae::{Result, explore, time};
+use parcae::{Result, time};
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
 fn no_change_in_place_is_lost() {
-    explore(0..60, |rt| {
+    explored(0..60, |rt| {
         let (count, watcher) = watch(0);
         rt.run(|cx| {
             cx.nursery(|n| {
@@ -73,7 +74,7 @@ fn a_change_sees_the_value_that_it_replaces() {
 
 #[test]
 fn a_value_is_waited_for() {
-    explore(0..100, |rt| {
+    explored(0..100, |rt| {
         let (level, watcher) = watch(0);
         rt.run(|cx| {
             cx.nursery(|n| {
@@ -108,7 +109,7 @@ fn a_value_is_waited_for() {
 
 #[test]
 fn a_setter_waits_until_all_watchers_are_gone() {
-    explore(0..100, |rt| {
+    explored(0..100, |rt| {
         let (value, watcher) = watch(0);
         rt.run(move |cx| {
             assert_eq!(value.watchers(), 1);

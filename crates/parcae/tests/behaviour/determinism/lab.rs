@@ -1,9 +1,12 @@
 //! The lab: strategies, tokens, shrinking, oracles, faults.
 
-use parcae::lab::{Explore, FailureKind, Faults, Strategy};
+use crate::support::child;
+use parcae::lab::{Explore, FailureKind, Faults, OpKind, Strategy};
 use parcae::prelude::*;
 use parcae::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use parcae::sync::{Condvar, Mutex};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool as StdAtomicBool, AtomicUsize};
 use std::time::Duration;
 
 /// Two tasks increment a counter; one can lose the increment of the other.
@@ -84,6 +87,35 @@ fn lost_signal(rt: &Runtime) -> parcae::Result<()> {
     })
 }
 
+/// A bounded queue with one condition variable for both directions: the one waiter that a signal
+/// wakes may be of the wrong kind, and the signal is lost.
+fn one_condvar(rt: &Runtime) -> parcae::Result<()> {
+    let (queue, changed) = (Mutex::new(VecDeque::new()), Condvar::new());
+    rt.run(|cx| {
+        cx.nursery(|n| {
+            for _ in 0..2 {
+                n.spawn(|_| {
+                    for value in 0..2 {
+                        let mut queue = changed.wait_while(queue.lock()?, |q| !q.is_empty())?;
+                        queue.push_back(value);
+                        changed.notify_one();
+                    }
+                    Ok(())
+                })?;
+                n.spawn(|_| {
+                    for _ in 0..2 {
+                        let mut queue = changed.wait_while(queue.lock()?, |q| q.is_empty())?;
+                        queue.pop_front();
+                        changed.notify_one();
+                    }
+                    Ok(())
+                })?;
+            }
+            Ok(())
+        })
+    })
+}
+
 /// Ten tasks that yield four times each.
 fn yields(rt: &Runtime) -> parcae::Result<()> {
     rt.run(|cx| {
@@ -150,7 +182,7 @@ fn failures_shrink_to_the_switches_that_matter() {
 fn both_forms_of_a_token_repeat_the_run() {
     let count = if cfg!(debug_assertions) { 60 } else { 3_000 };
     for seed in 0..count {
-        let test = [lost_update, lock_order, lost_signal][seed as usize % 3];
+        let test = [lost_update, lock_order, lost_signal, one_condvar][seed as usize % 4];
         let hunt = Explore::new().seed(seed).time(Duration::MAX);
         let found = hunt.run(test).unwrap_err();
         for token in [found.token(), found.seed_token()] {
@@ -159,6 +191,108 @@ fn both_forms_of_a_token_repeat_the_run() {
             assert!(!again.to_string().contains("note:"), "seed {seed}, {token}: {again}");
         }
     }
+}
+
+#[test]
+fn a_lost_signal_of_a_queue_comes_again_with_each_strategy_and_with_early_wakes() {
+    let (hunts, repetitions) = if cfg!(debug_assertions) { (4, 10) } else { (40, 25) };
+    for strategy in Strategy::ALL {
+        for seed in 0..hunts {
+            let faults = Faults::none();
+            let faults = if seed % 2 == 1 { faults.spurious_wakes() } else { faults };
+            let hunt = Explore::new().seed(seed).strategies([strategy]).faults(faults);
+            let hunt = hunt.workers(0..=0).schedules(5_000).time(Duration::MAX);
+            let found = hunt.run(one_condvar).unwrap_err();
+            assert_eq!(found.kind(), FailureKind::Deadlock, "{found}");
+            for token in [found.token(), found.seed_token()] {
+                for _ in 0..repetitions {
+                    let again = Explore::new().replay(token, one_condvar).unwrap().unwrap_err();
+                    assert_eq!(again.signature(), found.signature(), "{token}: {found}");
+                    assert_eq!(again.divergence(), None, "{token}: {again}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn an_operation_on_another_object_is_a_divergence() {
+    let other = StdAtomicBool::new(false);
+    let test = |rt: &Runtime| {
+        let locks = [Mutex::new(0), Mutex::new(0)];
+        rt.run(|cx| {
+            cx.checkpoint()?;
+            *locks[0].lock()? += 1;
+            *locks[usize::from(other.load(SeqCst))].lock()? += 1;
+            Err(parcae::Error::msg("fails"))
+        })
+    };
+    let found = Explore::new().run(test).unwrap_err();
+    other.store(true, SeqCst);
+    let again = Explore::new().replay(found.token(), test).unwrap().unwrap_err();
+    let diverged = again.divergence().expect("another lock");
+    let (expected, found) = (diverged.expected.as_ref(), diverged.found.as_ref());
+    assert_eq!(expected.map(|op| (op.op, op.object)), Some((OpKind::Lock, 1)), "{diverged}");
+    assert_eq!(found.map(|op| (op.op, op.object)), Some((OpKind::Lock, 2)), "{diverged}");
+}
+
+/// Whether the allocator gives a new object the place of an old one depends on the process, and is
+/// no part of a run.
+#[test]
+fn places_in_memory_that_are_used_again_are_no_divergence() {
+    let (runs, kept) = (AtomicUsize::new(0), std::sync::Mutex::new(Vec::new()));
+    let test = |rt: &Runtime| {
+        let odd = runs.fetch_add(1, SeqCst) % 2 == 1;
+        rt.run(|cx| {
+            cx.nursery(|n| {
+                for _ in 0..2 {
+                    n.spawn(|cx| {
+                        for value in 0..3 {
+                            let lock = Box::new(Mutex::new(value));
+                            *lock.lock()? += 1;
+                            let (tx, rx) = parcae::channel::oneshot();
+                            n.spawn(move |_| Ok(tx.send(value)?))?.join()?;
+                            rx.recv()?;
+                            drop(lock);
+                            if odd {
+                                kept.lock().unwrap().push(Box::new(Mutex::new(value)));
+                            }
+                            cx.yield_now()?;
+                        }
+                        Ok(())
+                    })?;
+                }
+                Ok(())
+            })
+        })
+    };
+    let report = Explore::new().schedules(300).time(Duration::MAX).verify(1).run(test).unwrap();
+    assert_eq!(report.diverged, None);
+}
+
+/// Messages and backtraces of panics take longer than schedules.
+#[test]
+fn panics_are_silent_while_a_failure_is_repeated() {
+    if !child::is_victim() {
+        let outcome = child::run(module_path!(), "panics_are_silent_while_a_failure_is_repeated");
+        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        return;
+    }
+    static HEARD: AtomicUsize = AtomicUsize::new(0);
+    std::panic::set_hook(Box::new(|_| {
+        HEARD.fetch_add(1, SeqCst);
+    }));
+    let runs = AtomicUsize::new(0);
+    let found = Explore::new().run(|rt| {
+        runs.fetch_add(1, SeqCst);
+        lost_update(rt)
+    });
+    assert!(found.is_err());
+    let (runs, heard) = (runs.load(SeqCst), HEARD.load(SeqCst));
+    assert!(runs > 20 && heard == 0, "{runs} runs, {heard} messages");
+    // Outside of the lab panics are told as before.
+    let caught = std::panic::catch_unwind(|| panic!("heard"));
+    assert!(caught.is_err() && HEARD.load(SeqCst) == 1);
 }
 
 #[test]
@@ -231,6 +365,22 @@ fn tasks_that_go_on_for_ever_are_a_livelock() {
     let found = Explore::new().steps(500).run(test).unwrap_err();
     assert_eq!(found.kind(), FailureKind::Livelock, "{found}");
     assert!(found.to_string().contains("load #1"), "{found}");
+}
+
+#[test]
+fn a_task_that_goes_on_alone_is_a_livelock_also_with_workers() {
+    for workers in [0, 2] {
+        let hunt = Explore::new().workers(workers..=workers).steps(300).schedules(4);
+        let test = |rt: &Runtime| {
+            rt.run(|cx| {
+                loop {
+                    cx.checkpoint()?;
+                }
+            })
+        };
+        let found = hunt.run(test).unwrap_err();
+        assert_eq!(found.kind(), FailureKind::Livelock, "{workers} workers: {found}");
+    }
 }
 
 #[test]

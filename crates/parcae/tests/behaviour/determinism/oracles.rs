@@ -39,11 +39,14 @@ fn two_stuck_and_one_alive(rt: &Runtime) -> parcae::Result<()> {
 
 #[test]
 fn tasks_that_wait_for_each_other_are_found_while_others_go_on() {
-    let found = Explore::new().run(two_stuck_and_one_alive).unwrap_err();
-    assert_eq!(found.kind(), FailureKind::Deadlock, "{found}");
-    assert_eq!(found.signature().matches("lock at").count(), 2, "{found}");
-    let again = Explore::new().replay(found.token(), two_stuck_and_one_alive).unwrap();
-    assert_eq!(again.unwrap_err().signature(), found.signature());
+    for workers in [0, 1, 3] {
+        let hunt = Explore::new().workers(workers..=workers);
+        let found = hunt.run(two_stuck_and_one_alive).unwrap_err();
+        assert_eq!(found.kind(), FailureKind::Deadlock, "{found}");
+        assert_eq!(found.signature().matches("lock at").count(), 2, "{found}");
+        let again = Explore::new().replay(found.token(), two_stuck_and_one_alive).unwrap();
+        assert_eq!(again.unwrap_err().signature(), found.signature());
+    }
 }
 
 #[test]

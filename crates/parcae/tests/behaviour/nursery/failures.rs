@@ -180,7 +180,7 @@ fn an_error_tells_its_task_though_somebody_keeps_a_copy() {
 // rule: S2-BUDGET-6
 #[test]
 fn the_hook_hears_of_failures_and_exhaustion_at_once() {
-    parcae::explore(0..100, |rt| {
+    explored(0..100, |rt| {
         let (sender, events) = parcae::channel::unbounded();
         let host = NurseryOpts::new()
             .budget(Budget { ops: 2_000, memory: 5_000, spawn_count: 9, ..Budget::UNLIMITED })

@@ -31,7 +31,7 @@ fn a_spawn_returns_the_childs_number_or_an_error() {
 
 #[test]
 fn children_spawn_siblings() {
-    parcae::explore(0..200, |rt| {
+    explored(0..200, |rt| {
         let ended = AtomicUsize::new(0);
         rt.run(|cx| {
             cx.nursery(|n| {

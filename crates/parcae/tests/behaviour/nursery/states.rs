@@ -138,7 +138,7 @@ fn a_nursery_ends_closed_or_cancelled_and_says_which() {
         ("the body fails", |n| FOREVER(n).and(Err(parcae::Error::msg("failed"))), Cancelled),
     ];
     for (name, body, expected) in cases {
-        parcae::explore(0..50, |rt| {
+        explored(0..50, |rt| {
             let (sender, events) = parcae::channel::unbounded();
             let opts = NurseryOpts::new().on_event(move |event| {
                 if let NurseryEvent::Ended { state, .. } = event {

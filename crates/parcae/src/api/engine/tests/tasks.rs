@@ -132,6 +132,17 @@ fn an_unstarted_task_holds_no_stack() {
     }
 }
 
+#[test]
+fn a_worker_begins_with_stacks_unless_their_number_is_bounded() {
+    let stacks = |max_stacks| {
+        let opts = EngineOpts { workers: 1, max_stacks, ..EngineOpts::default() };
+        let engine = Engine::new(opts).unwrap();
+        engine.run(|| engine.stacks().stats().created)
+    };
+    let (few, many) = (stacks(1000), stacks(usize::MAX));
+    assert!(few <= 3 && many >= 4, "{few} and {many}");
+}
+
 /// While no task is taken: no spawn waits for room.
 // rule: S4-INJECT-6, S4-INJECT-7, S4-SHUT-2, S4-SHUT-3
 #[test]

@@ -15,6 +15,8 @@ use std::time::Duration;
 const WORKERS: RangeInclusive<usize> = 1..=1024;
 /// Temporary workers: as many as workers.
 const TEMPORARY: RangeInclusive<usize> = 0..=1024;
+/// Tenants: their number is 16 bits wide, and the table is in memory whole.
+const TENANTS: RangeInclusive<usize> = 0..=4096;
 /// A worker that spins longer than this occupies its processor for good.
 const SPIN: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(3600);
 /// The grain of deadlines: the kernel is no finer, and a second of lateness is too much for most.
@@ -32,6 +34,7 @@ const INTERVAL: RangeInclusive<u64> = 1..=LONGEST_SLICE;
 pub(super) fn check(opts: &EngineOpts, interval: u64) -> Result<(), BuildError> {
     number("workers", opts.workers, WORKERS)?;
     number("temporary_workers", opts.monitor.temporary, TEMPORARY)?;
+    number("max_tenants", opts.max_tenants, TENANTS)?;
     number("blocking_threads", opts.blocking.threads, BLOCKING_THREADS)?;
     number("blocking_queue", opts.blocking.queue, BLOCKING_QUEUE)?;
     number("yield_interval", interval, INTERVAL)?;

@@ -5,6 +5,7 @@ use crate::RootTask;
 use crate::prelude::*;
 use crate::stack::StackSize;
 use crate::sync::channel::channel;
+use crate::task::Placement;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -63,12 +64,15 @@ impl Tickets {
 
 fn opts(number: usize) -> SpawnOpts {
     let opts = SpawnOpts::new();
-    match number % 6 {
+    match number % 8 {
         0 => opts.stack_size(StackSize::new(512 << 10).unwrap()),
         1 => opts.priority(Priority::High),
         2 => opts.priority(Priority::Low),
         // SAFETY: numbers and shared references on its stack, and no thread-local data.
         3 => unsafe { opts.migratable() },
+        4 => opts.placement(Placement::Near),
+        5 => opts.placement(Placement::Spread),
+        6 => opts.placement(Placement::Near).priority(Priority::High),
         _ => opts,
     }
 }

@@ -90,6 +90,18 @@ impl<W: Wake> Suspension<'_, W> {
         both
     }
 
+    /// Draws all that is left of the resource, and joins the queue of the pool, as a task does
+    /// that has found nothing. The caller gives the drawn part back.
+    pub(crate) fn empty_and_wait(self: Pin<&Self>, waiter: W) -> Budget {
+        let mut state = self.pool.lock();
+        self.pool.reclaim(&mut state); // what is prepaid
+        let all = Budget::ZERO.with(self.resource, state.left.get(self.resource));
+        let drawn = state.draw_bounded(all);
+        // SAFETY: pinned, and withdrawn when the suspension is dropped.
+        unsafe { self.pool.enqueue(&mut state, &self.own, waiter) };
+        drawn
+    }
+
     /// Joins the queues of the pools above. Wakes the waiter at once if there is budget in one of
     /// them: it came after the pool was asked.
     fn wait_above(self: Pin<&Self>, waiter: impl Fn() -> W) {

@@ -20,6 +20,11 @@ impl FrameAccess for FrameReader {
         unsafe { &(*frame.cast::<Frame>()).seen.times }
     }
 
+    unsafe fn ops_left(&self, frame: FramePtr) -> u64 {
+        // SAFETY: as above.
+        unsafe { (*frame.cast::<Frame>()).ops_left() }
+    }
+
     unsafe fn wait_reason(&self, frame: FramePtr) -> WaitReason {
         // SAFETY: as above.
         unsafe { (*frame.cast::<Frame>()).wait_reason() }

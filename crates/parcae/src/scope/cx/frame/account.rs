@@ -21,6 +21,11 @@ impl Frame {
         self.slice.set(self.slice.get() + slice);
     }
 
+    /// Ops that are left in the turn.
+    pub(super) fn ops_left(&self) -> u64 {
+        self.slice.get() + self.turn.get()
+    }
+
     /// The rest of the account, the slice and the memory included.
     pub(crate) fn balance(&self) -> Budget {
         let mut left = self.account.get();
@@ -161,6 +166,9 @@ impl Frame {
         let owed = clamp(self.overdraft());
         self.memory.set(clamp(balance.memory).saturating_sub(owed));
         let turn = self.turn.get() + self.slice.take();
+        if ops > turn {
+            worker::turn::overran(ops - turn);
+        }
         self.turn.set(turn.saturating_sub(ops));
         self.account.set(balance);
         self.cut_slice();

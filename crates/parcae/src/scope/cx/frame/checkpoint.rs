@@ -1,9 +1,9 @@
 //! Checkpoints, and the turns that they end. The header of `frame.rs` has the quantities.
 
-use super::{Frame, Preempt};
+use super::{Frame, Preempt, TurnLength};
 use crate::base::error::Result;
 use crate::base::shim::atomic::Ordering;
-use crate::sched::lab;
+use crate::sched::lab::{self, CheckpointFault};
 use crate::sched::worker::{self, Worker};
 use crate::scope::budget::{Budget, Resource, Shortfall, UNLIMITED};
 
@@ -44,7 +44,7 @@ impl Frame {
         let (settings, mut account) = (self.settings(), self.account.get());
         let turn = settings.interval;
         let is_end = self.slice.get() | self.turn.get() == 0 && self.signal.get() == 0;
-        let is_plain = settings.preempt == Preempt::Never && settings.tally.is_none();
+        let is_plain = settings.turns == TurnLength::Whole && settings.tally.is_none();
         if !(is_end && is_plain && (1..=account.ops).contains(&turn))
             || self.is_asked_to_end()
             || self.overdraft() != 0
@@ -67,6 +67,9 @@ impl Frame {
         }
         self.record().signal.take();
         self.stay_on_the_slow_path();
+        if worker::turn::is_preempted() {
+            self.yield_to_others();
+        }
         self.try_checkpoint_slow().inspect_err(|_| self.yield_to_others())
     }
 
@@ -98,34 +101,61 @@ impl Frame {
                 self.cut_slice();
             }
         }
+        if lab::is_any_alive() {
+            self.meet_faults()?;
+        }
         self.slice.set(self.slice.get() - 1);
         Ok(())
     }
 
     /// Yields, and starts the next turn.
     pub(super) fn end_turn(&self) -> Result<()> {
-        // In the lab a turn has one op, and its end is a point.
-        if !(lab::is_any_alive() && worker::checkpoint_in_lab()) {
-            worker::yield_now();
-        } else if worker::lab_cuts_budget() {
-            let short = Shortfall { resource: Resource::Ops, needed: 1, left: 0 };
-            return Err(self.exhausted(short));
-        }
+        self.let_others_run();
         self.flush_times();
         self.check_cancelled()?;
         self.start_turn();
         Ok(())
     }
 
+    /// A yield; in a bare schedule of the lab, where a turn has one op, a point.
+    #[inline]
+    pub(super) fn let_others_run(&self) {
+        if !(lab::is_any_alive() && worker::checkpoint_in_lab()) {
+            worker::yield_now();
+        }
+    }
+
+    /// In the lab: a checkpoint in a schedule with workers is a point; and faults.
+    #[cold]
+    fn meet_faults(&self) -> Result<()> {
+        match worker::lab_fault_at_checkpoint() {
+            None => Ok(()),
+            Some(CheckpointFault::Exhausted) => {
+                let short = Shortfall { resource: Resource::Ops, needed: 1, left: 0 };
+                Err(self.exhausted(short))
+            }
+            Some(CheckpointFault::Recharged) => self.race_with_recharge(),
+        }
+    }
+
     /// A new turn. A task gets one here and in `goes_on`.
     #[inline]
     pub(super) fn start_turn(&self) {
         let interval = self.settings().interval;
-        self.turn.set(match self.settings().preempt {
-            Preempt::Never => interval,
-            Preempt::Randomly => random_turn(interval),
+        self.turn.set(match self.settings().turns {
+            TurnLength::Whole => interval,
+            TurnLength::Cut => self.cut_turn(interval),
         });
         self.cut_slice();
+    }
+
+    /// The length of a turn that may be shorter than the interval.
+    #[cold]
+    fn cut_turn(&self, interval: u64) -> u64 {
+        worker::turn::begin(match self.settings().preempt {
+            Preempt::Never => interval,
+            Preempt::Randomly => random_turn(interval),
+        })
     }
 
     /// Yields to other tasks. A cancel point.
@@ -160,6 +190,9 @@ impl Frame {
         // First: nothing is charged if the task turns out to be cancelled.
         if self.slice.get() == 0 && self.turn.get() == 0 {
             self.end_turn()?;
+        }
+        if lab::is_any_alive() {
+            self.meet_faults()?;
         }
         self.charge(cost).inspect_err(|_| self.yield_to_others())?;
         if cost.ops == 0 {

@@ -3,7 +3,11 @@
 use super::Frame;
 use crate::base::error::{Error, Result};
 use crate::sched::events::EventKind;
-use crate::scope::budget::{Budget, OnExhausted, Resource, Shortfall, Slice, Suspension};
+use crate::sched::lab::OpKind;
+use crate::sched::worker::drop_point;
+use crate::scope::budget::{
+    Budget, BudgetPool, OnExhausted, Resource, Shortfall, Slice, Suspension,
+};
 use crate::scope::cx::parking::borrowed_waiter;
 use crate::scope::nursery::NurseryEvent;
 use crate::wait::Why;
@@ -72,6 +76,7 @@ impl Frame {
         let suspension = pin!(Suspension::new(self.pool(), self.info(), resource));
         // SAFETY: the suspension leaves every queue before this returns or unwinds.
         let waiter = || unsafe { borrowed_waiter(Some(self)) };
+        drop_point(OpKind::Recharge, &**self.pool());
         loop {
             let drawn = suspension.as_ref().draw_or_wait(wanted, waiter);
             self.deposit(drawn);
@@ -90,6 +95,34 @@ impl Frame {
         }
         self.park_as_it_is(Why::Budget(resource))?; // in the state BudgetExhausted
         Ok(false)
+    }
+
+    /// A fault of the lab: the task has used up its ops, and a recharge comes at the same moment.
+    /// If its nursery suspends such tasks, the ops of the nursery are gone for a moment, and this
+    /// task is listed as suspended, and ready: it goes on when the strategy says so, and the
+    /// recharge has come from elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// If the task was cancelled.
+    #[cold]
+    pub(super) fn race_with_recharge(&self) -> Result<()> {
+        let policy = self.settings().on_exhausted;
+        if policy != OnExhausted::Suspend
+            || self.pool().standing().left.ops == Budget::UNLIMITED.ops
+        {
+            return Ok(());
+        }
+        let mut withheld = Withheld { pool: self.pool(), amount: Budget::ZERO };
+        let suspension = pin!(Suspension::new(self.pool(), self.info(), Resource::Ops));
+        // SAFETY: the suspension leaves every queue before this returns or unwinds.
+        let waiter = unsafe { borrowed_waiter(Some(self)) };
+        withheld.amount = suspension.as_ref().empty_and_wait(waiter);
+        self.tell_exhausted(Resource::Ops);
+        drop_point(OpKind::Recharge, &**self.pool());
+        self.let_others_run();
+        self.note_budget(EventKind::Recharged, Resource::Ops);
+        self.check_cancelled()
     }
 
     /// The error of a task that gets no more budget.
@@ -121,5 +154,17 @@ impl Frame {
 
     pub(super) fn short(&self, short: Shortfall) -> Error {
         Error::short(short).bounded_by(self.pool().bounded_by(short.resource))
+    }
+}
+
+/// A part of a pool that a fault of the lab keeps for a moment.
+struct Withheld<'p> {
+    pool: &'p BudgetPool,
+    amount: Budget,
+}
+
+impl Drop for Withheld<'_> {
+    fn drop(&mut self) {
+        self.pool.settle(self.amount, self.amount);
     }
 }

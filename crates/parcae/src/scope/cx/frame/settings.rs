@@ -1,9 +1,10 @@
 //! The settings of a task: those that it shares with its siblings, and its name and origin.
 
 use crate::sched::Shared;
+use crate::sched::task::TenantIndex;
 use crate::scope::budget::{Budget, BudgetPool, More, OnExhausted, Slice, UNLIMITED};
 use crate::scope::cancel::CancelNode;
-use crate::scope::cap::Issuer;
+use crate::scope::cap::{IoAuthority, Issuer};
 use crate::scope::nursery::{Hook, NamedBudget};
 use crate::scope::tally::Tally;
 use std::panic::Location;
@@ -25,12 +26,21 @@ pub(crate) struct TaskSettings {
     pub(crate) child_grant: Slice,
     /// The issuer of valid capabilities.
     pub(crate) issuer: Arc<Issuer>,
+    /// Authority over sockets, files and programs, if it is limited.
+    pub(crate) io: Option<Arc<IoAuthority>>,
     pub(crate) on_exhausted: OnExhausted,
     /// Called when a task runs out of budget.
     pub(crate) on_exhausted_child: Option<Hook>,
     /// Ops between two yields.
     pub(crate) interval: u64,
     pub(crate) preempt: Preempt,
+    /// Whether turns may be shorter than the interval: they end at random, or with the turn of the
+    /// tenant, or are counted for tenants by the deterministic executor.
+    pub(crate) turns: TurnLength,
+    /// The tenant that its tasks belong to.
+    pub(crate) tenant: TenantIndex,
+    /// Whether the end of a task is reported: to a tally, or to its tenant.
+    pub(crate) reports: bool,
     pub(crate) name: Option<Arc<str>>,
     /// Counters of times and tasks, if they are kept.
     pub(crate) tally: Option<Arc<Tally>>,
@@ -44,6 +54,7 @@ impl TaskSettings {
             node: Arc::clone(&self.node),
             pool: Arc::clone(&self.pool),
             issuer: Arc::clone(&self.issuer),
+            io: self.io.clone(),
             name: self.name.clone(),
             tally: self.tally.clone(),
             on_exhausted_child: self.on_exhausted_child.clone(),
@@ -76,13 +87,34 @@ impl TaskSettings {
             grant,
             child_grant: self.child_grant,
             issuer: Arc::clone(&self.issuer),
+            io: self.io.clone(),
             on_exhausted: self.on_exhausted,
             on_exhausted_child: self.on_exhausted_child.clone(),
             interval: self.interval,
             preempt: self.preempt,
+            turns: self.turns,
+            tenant: self.tenant,
+            reports: self.reports,
             name: self.name.clone(),
             tally: self.tally.clone(),
         }
+    }
+}
+
+/// The length of turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TurnLength {
+    /// That of the interval.
+    Whole,
+    /// At most that.
+    Cut,
+}
+
+impl TurnLength {
+    /// Of tasks with these settings.
+    pub(crate) fn of(preempt: Preempt, tenant: TenantIndex, shared: &Shared) -> TurnLength {
+        let is_cut = preempt != Preempt::Never || tenant.is_tenant() || shared.config.deterministic;
+        if is_cut { TurnLength::Cut } else { TurnLength::Whole }
     }
 }
 

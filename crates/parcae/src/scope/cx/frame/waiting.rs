@@ -29,7 +29,7 @@ pub(crate) struct Seen {
     pub(crate) external: Cell<u32>,
     /// Start of the wait, and of the task; by the coarse clock.
     pub(crate) since: Cell<Nanos>,
-    pub(crate) started: Nanos,
+    pub(crate) started: Cell<Nanos>,
     /// The innermost nursery that it has opened.
     pub(crate) nursery: Cell<Option<NonNull<NurseryCore>>>,
     /// Set by an observer that found a deadlock: the report with which the wait fails.
@@ -73,7 +73,7 @@ impl Seen {
             waits: Cell::new(0),
             external: Cell::new(0),
             since: Cell::new(now),
-            started: now,
+            started: Cell::new(now),
             nursery: Cell::new(None),
             verdict: Cell::new(None),
             times: TaskTimes::default(),
@@ -394,6 +394,26 @@ impl Frame {
     fn end_wait(&self) {
         self.seen.why.set(None);
         self.flush_times();
+    }
+
+    /// Ends the turn of a task that is called again when it is woken: the last act of the frame
+    /// that observers read.
+    pub(super) fn end_call(&self) {
+        if self.settings().reports {
+            worker::turn::ended(self.ops_left()); // to its tenant
+        }
+        self.begin_wait(WhyLink::to(&Why::Future));
+        worker::with_current(|worker| worker.note_end_of_turn(EventKind::Park, self.record()));
+        self.end_wait();
+    }
+
+    /// The facts about the task, to be kept for the frame of its next call.
+    pub(super) fn facts(&self) -> u8 {
+        self.seen.marks.get()
+    }
+
+    pub(super) fn set_facts(&self, facts: u8) {
+        self.seen.marks.set(facts);
     }
 
     /// Leaves the queue of the node that cancels the task, if it is there.

@@ -285,7 +285,7 @@ fn a_child_with_a_budget_of_its_own_is_recharged_by_its_handle() {
 
 #[test]
 fn without_memory_for_a_record_nothing_is_spawned_and_nothing_is_lost() {
-    everywhere(|cx| {
+    on_workers(|cx| {
         let shared = std::sync::Arc::clone(&cx.frame().settings().shared);
         cx.nursery_with(NurseryOpts::new().budget(ops(1 << 40)), |n| {
             shared.slab.exhaust(true);

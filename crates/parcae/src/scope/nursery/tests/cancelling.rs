@@ -197,7 +197,7 @@ fn dropping_a_runtime_cancels_what_is_left() {
 
 #[test]
 fn a_nursery_that_takes_too_long_is_cancelled() {
-    everywhere(|cx| {
+    on_workers(|cx| {
         let opts = NurseryOpts::new().timeout(Duration::from_millis(1));
         let outcome = cx.nursery_with(opts, |n| {
             n.spawn(forever)?;
@@ -256,7 +256,7 @@ fn a_token_expires_unless_its_guard_is_dropped() {
 
 #[test]
 fn a_shield_with_a_grace_period_ceases_to_hold() {
-    everywhere(|cx| {
+    on_workers(|cx| {
         cx.nursery(|n| {
             let (runs, waits) = (AtomicUsize::new(0), AtomicUsize::new(0));
             let stubborn = |cx: &Cx, end: fn(&Cx) -> Result<()>| {

@@ -73,7 +73,7 @@ fn each_point_in_time_is_received_by_one() {
 
 #[test]
 fn they_are_cases_and_may_be_temporaries() {
-    everywhere(|_, seed| {
+    crate::support::on_workers_seeded(|_, seed| {
         let (tx, rx) = channel(1);
         let late = crate::select! {
             recv(rx.clone()) -> _ => panic!("nobody sends"),

@@ -129,8 +129,8 @@ fn storm(cx: &Cx, seed: u64, count: usize, rounds: usize) -> crate::Result<()> {
 
 #[test]
 fn default_happens_only_if_no_case_was_possible() {
-    crate::explore(0..200, |rt| rt.run(|cx| storm(cx, 1, 2, 20))).unwrap();
-    crate::explore(0..100, |rt| rt.run(|cx| storm(cx, 2, 8, 20))).unwrap();
+    crate::support::explored(0..200, |rt| rt.run(|cx| storm(cx, 1, 2, 20))).unwrap();
+    crate::support::explored(0..100, |rt| rt.run(|cx| storm(cx, 2, 8, 20))).unwrap();
 }
 
 #[test]

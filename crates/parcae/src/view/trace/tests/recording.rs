@@ -197,6 +197,60 @@ fn one_recording_at_a_time_and_another_after_it() {
     }
 }
 
+/// A worker that is in the middle of a turn finds the larger ring of the next recording at once.
+#[test]
+fn a_recording_with_larger_rings_misses_nothing() {
+    let rt = Runtime::builder().workers(1).build().unwrap();
+    let yields = |cx: &crate::Cx, n: usize| (0..n).try_for_each(|_| cx.yield_now());
+    rt.run(|cx| {
+        cx.nursery(|n| {
+            n.spawn(move |cx| yields(cx, 2_000))?;
+            for round in 6..12 {
+                let recording = rt.trace(TraceOpts::new().events(1 << round)).unwrap();
+                yields(cx, 200)?; // so that the clock is rarely read
+                drop(recording);
+                let recording = rt.trace(TraceOpts::new().events(1 << (round + 6))).unwrap();
+                yields(cx, 5)?;
+                let trace = recording.stop();
+                trace.check().unwrap();
+                assert!(trace.counts().yielded >= 10, "round {round}: {:?}", trace.counts());
+            }
+            Ok(())
+        })
+    })
+    .unwrap();
+}
+
+/// Events that come fast share a reading of the clock, but not with an earlier recording.
+#[test]
+fn no_event_is_older_than_its_recording() {
+    let rt = Runtime::builder().workers(1).build().unwrap();
+    for round in 0..5 {
+        let recording = rt.trace(TraceOpts::new()).unwrap();
+        let began = Duration::from_nanos(
+            recording.source.shared.rate().nanos(recording.source.shared.ticks()),
+        );
+        rt.run(|cx| {
+            cx.nursery(|n| {
+                for _ in 0..50 {
+                    n.spawn(|cx| cx.yield_now())?;
+                }
+                Ok(())
+            })
+        })
+        .unwrap();
+        calm_down(&rt);
+        let trace = recording.stop();
+        // Ticks are converted at a rate that is measured anew, and is good to a thousandth.
+        let slack = began / 500 + Duration::from_micros(50);
+        // Of tasks: a worker may have read the clock for its sleep just before the recording began.
+        let mut events = trace.events();
+        let first = events.find(|event| event.worker == Some(0) && event.task != 0).unwrap();
+        assert!(first.at + slack >= began, "round {round}: {first:?} before {began:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 #[test]
 fn tasks_that_are_refused_are_traced_too() {
     let rt = Runtime::builder().workers(1).max_stacks(2).build().unwrap();

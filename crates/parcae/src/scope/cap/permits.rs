@@ -1,7 +1,7 @@
-//! Counted places in a tree: the base of spawn and channel capabilities.
+//! Counted permits in a tree: the base of spawn and channel capabilities.
 //!
-//! Each capability has a node. A use takes a place in the node and in all its ancestors, and
-//! returns them when its permit is dropped. Besides immutable fields, a node is one shared word:
+//! Each capability has a node. A use is counted in the node and in all its ancestors until
+//! its permit is dropped. Besides immutable fields, a node is one shared word:
 //!
 //! ```text
 //!    63     62              32 31              0
@@ -10,15 +10,15 @@
 //! └─────────┴─────────────────┴─────────────────┘
 //! ```
 //!
-//! - `live`: places taken. Raised only by a CAS that found it below `max_live` and REVOKED
+//! - `live`: permits taken. Raised only by a CAS that found it below `max_live` and REVOKED
 //!   unset; lowered by the permit, or by the use itself if an ancestor refuses.
 //! - `references`: the capability, its revokers, and nodes derived from it.
 //! - `REVOKED`: set once, by revoke; never cleared. From then on `live` only falls.
 //!
 //! # Who owns a node
 //!
-//! Every place and every reference that its word counts. The thread that brings the sum of both to
-//! 0 frees the node. Because a place keeps its node alive, a permit is one pointer, and a task
+//! Every permit and every reference that its word counts. The thread that brings the sum of both to
+//! 0 frees the node. Because a permit keeps its node alive, it is one pointer, and a task
 //! costs one read-modify-write per level when it starts and one when it ends. An `Arc` would add
 //! one at each end.
 //!
@@ -30,10 +30,10 @@
 //! threads see a full node that is not full: one tenant could make another fail by failing often
 //! enough.
 //!
-//! A use climbs from its own node to the root, so the places that it returns after a refusal lie
+//! A use climbs from its own node to the root, so the permits that it returns after a refusal lie
 //! below the node that refused, where all uses were refused at that time. The tightest limits,
 //! which are nearest, refuse first; a tenant at its own limit does not touch nodes that it shares
-//! with others. One effect remains: a node may refuse a use because of a place that another use
+//! with others. One effect remains: a node may refuse a use because of a permit that another use
 //! took in it and is about to return, since an ancestor of the node was full.
 //!
 //! # Why revoking holds
@@ -47,7 +47,7 @@ use crate::base::shim::atomic::{AtomicU64, Ordering, fence};
 use std::ops::Deref;
 use std::ptr::NonNull;
 
-/// One place.
+/// One permit.
 const PLACE: u64 = 1;
 const LIVE: u64 = (1 << 32) - 1;
 /// One reference.
@@ -76,8 +76,8 @@ pub(super) struct CapNode<L> {
 /// A reference to a node.
 pub(super) struct NodeRef<L>(NonNull<CapNode<L>>);
 
-/// A place in a node and in all its ancestors, returned on drop.
-pub(super) struct Place<L>(NonNull<CapNode<L>>);
+/// A permit in a node and in all its ancestors, returned on drop.
+pub(super) struct CapPermit<L>(NonNull<CapNode<L>>);
 
 // SAFETY: a node is shared like one in an `Arc`: `word` is atomic, and the rest is read-only until
 // it is freed, which may happen on any thread. So its contents must be both.
@@ -85,9 +85,9 @@ unsafe impl<L: Send + Sync> Send for NodeRef<L> {}
 // SAFETY: as above.
 unsafe impl<L: Send + Sync> Sync for NodeRef<L> {}
 // SAFETY: as above.
-unsafe impl<L: Send + Sync> Send for Place<L> {}
+unsafe impl<L: Send + Sync> Send for CapPermit<L> {}
 // SAFETY: as above.
-unsafe impl<L: Send + Sync> Sync for Place<L> {}
+unsafe impl<L: Send + Sync> Sync for CapPermit<L> {}
 
 impl<L> NodeRef<L> {
     pub(super) fn root(id: Identity, max_live: u32, limits: L) -> NodeRef<L> {
@@ -112,34 +112,34 @@ impl<L> NodeRef<L> {
     {
         let checked = match self.revoked() {
             Some(cap) => Err(CapError::Revoked { cap }),
-            None => self.id.derive(limits, &self.limits, delegation),
+            None => self.id.derive(&limits, &self.limits, delegation),
         };
         let id = checked.map_err(|error| self.id.denied(error))?;
         Ok(NodeRef::new(id, max_live, limits, Some(self.clone())))
     }
 
-    /// Takes a place here and in all ancestors, or none. Also returns the number of places taken
+    /// Takes a permit here and in all ancestors, or none. Also returns the number of permits taken
     /// here.
     #[inline]
-    pub(super) fn enter(&self) -> Result<(Place<L>, u32), Refusal> {
-        let live = self.take_place()?;
+    pub(super) fn enter(&self) -> Result<(CapPermit<L>, u32), Refusal> {
+        let live = self.take_permit()?;
         let mut node = self;
         while let Some(parent) = &node.parent {
-            if let Err(refusal) = parent.take_place() {
+            if let Err(refusal) = parent.take_permit() {
                 self.retreat(parent);
                 return Err(refusal);
             }
             node = parent;
         }
-        Ok((Place(self.0), live))
+        Ok((CapPermit(self.0), live))
     }
 
-    /// Returns the places that were taken below `refused`.
+    /// Returns the permits that were taken below `refused`.
     #[cold]
     fn retreat(&self, refused: &NodeRef<L>) {
         let mut node = self;
         loop {
-            // Relaxed: nothing was done in this place that its next holder would have to see, and
+            // Relaxed: nothing was done in this permit that its next holder would have to see, and
             // earlier work in it reaches the next holder through any read-modify-write. Not the
             // last count: the caller's reference is still there.
             node.word.fetch_sub(PLACE, Ordering::Relaxed);
@@ -153,7 +153,7 @@ impl<L> NodeRef<L> {
 
 impl<L> CapNode<L> {
     #[inline]
-    fn take_place(&self) -> Result<u32, Refusal> {
+    fn take_permit(&self) -> Result<u32, Refusal> {
         // Acquire: pairs with the Release in `revoke`: a refused use sees the revoker's earlier
         // writes.
         let mut seen = self.word.load(Ordering::Acquire);
@@ -166,8 +166,8 @@ impl<L> CapNode<L> {
                 return Err(Refusal::Full { cap: self.id.serial, limit: self.max_live });
             }
             let next = seen + PLACE;
-            // Acquire, on success: pairs with the Release in `release`: work in a returned place
-            // comes before work in the same place later. On failure: as for the load above. No
+            // Acquire, on success: pairs with the Release in `release`: work in a returned permit
+            // comes before work in the same permit later. On failure: as for the load above. No
             // carry into the references: `live` is below a u32.
             match self.word.compare_exchange_weak(seen, next, Ordering::Acquire, Ordering::Acquire)
             {
@@ -179,7 +179,7 @@ impl<L> CapNode<L> {
 
     /// Marks the node: uses of it and of all nodes below are refused from now on.
     pub(super) fn revoke(&self) {
-        // Release: pairs with the Acquires in `take_place` and `revoked`.
+        // Release: pairs with the Acquires in `take_permit` and `revoked`.
         if self.word.fetch_or(REVOKED, Ordering::Release) & REVOKED == 0 {
             self.id.record(AuditEvent::Revoked);
         }
@@ -197,7 +197,7 @@ impl<L> CapNode<L> {
         }
     }
 
-    /// Number of places taken.
+    /// Number of permits taken.
     pub(super) fn live(&self) -> u32 {
         // Acquire: pairs with the Release in `release`: a reader of 0 sees all work that was done.
         live_in(self.word.load(Ordering::Acquire))
@@ -220,10 +220,10 @@ fn live_in(word: u64) -> u32 {
 ///
 /// # Safety
 ///
-/// The caller owns this place or reference and does not touch the node afterwards.
+/// The caller owns this permit or reference and does not touch the node afterwards.
 #[inline]
 unsafe fn release<L>(node: NonNull<CapNode<L>>, count: u64) {
-    // Release: pairs with the Acquire of the CAS in `take_place` (the next holder of the place), of
+    // Release: pairs with the Acquire of the CAS in `take_permit` (the next holder), of
     // `live`, and with the fence below (the thread that frees). SAFETY: the caller's count keeps
     // the node alive up to here.
     let before = unsafe { node.as_ref() }.word.fetch_sub(count, Ordering::Release);
@@ -272,24 +272,31 @@ impl<L> Drop for NodeRef<L> {
     }
 }
 
-impl<L> Place<L> {
-    /// The node that the place was taken through.
+impl<L> CapPermit<L> {
+    /// Takes another permit through the same node.
+    pub(super) fn enter_again(&self) -> Result<(CapPermit<L>, u32), Refusal> {
+        // Not a reference of its own: this permit keeps the node alive meanwhile.
+        let node = std::mem::ManuallyDrop::new(NodeRef(self.0));
+        node.enter()
+    }
+
+    /// The node that the permit was taken through.
     pub(super) fn node(&self) -> &CapNode<L> {
-        // SAFETY: the place keeps the node alive, and the node is not borrowed exclusively before
+        // SAFETY: the permit keeps the node alive, and the node is not borrowed exclusively before
         // its end.
         unsafe { self.0.as_ref() }
     }
 }
 
-impl<L> Drop for Place<L> {
+impl<L> Drop for CapPermit<L> {
     #[inline]
     fn drop(&mut self) {
         let mut next = Some(self.0);
         while let Some(node) = next {
-            // SAFETY: the place here has not been returned yet, so the node is alive. Its parent
-            // outlives it: a place is still to be returned there too.
+            // SAFETY: the permit here has not been returned yet, so the node is alive. Its parent
+            // outlives it: a permit is still to be returned there too.
             next = unsafe { node.as_ref() }.parent.as_ref().map(|parent| parent.0);
-            // SAFETY: this place, once; `node` is not used afterwards.
+            // SAFETY: this permit, once; `node` is not used afterwards.
             unsafe { release(node, PLACE) };
         }
     }
