@@ -23,8 +23,11 @@
 //!
 //! Under the deterministic executor names are those of [`sim::set_name`](crate::sim::set_name).
 
+use crate::authority::Authority;
+use crate::cost;
 use crate::error::from_task;
 use crate::source::Charge;
+use parcae::cap::CapNet;
 use parcae::io::IoPlace;
 use parcae::sync::{Event, Semaphore};
 use std::collections::BTreeMap;
@@ -34,8 +37,6 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The most calls at one time.
 const CALLS: usize = 32;
-/// The cost of a question: it takes several messages.
-const COST: u64 = 10;
 
 /// Questions that were asked and not answered yet.
 static FLIGHTS: Mutex<BTreeMap<String, Arc<Flight>>> = Mutex::new(BTreeMap::new());
@@ -94,6 +95,25 @@ pub fn lookup_host(host: &str) -> io::Result<Vec<IpAddr>> {
     if let Some(ip) = literal(host) {
         return Ok(vec![ip]);
     }
+    Authority::implicit()?.names()?;
+    lookup_name(host)
+}
+
+/// As [`lookup_host`], under a capability: the form of the sovereign profile.
+///
+/// # Errors
+///
+/// As for [`lookup_host`]; `PermissionDenied` if the capability does not allow names.
+pub fn lookup_host_under(cap: &CapNet, host: &str) -> io::Result<Vec<IpAddr>> {
+    if let Some(ip) = literal(host) {
+        return Ok(vec![ip]);
+    }
+    Authority::shown(cap)?.names()?;
+    lookup_name(host)
+}
+
+/// The addresses of a name, whose caller has checked that it may ask.
+pub(crate) fn lookup_name(host: &str) -> io::Result<Vec<IpAddr>> {
     lookup(host, ask_system)
 }
 
@@ -118,10 +138,10 @@ fn lookup(
 ) -> io::Result<Vec<IpAddr>> {
     match parcae::io::place() {
         IoPlace::Thread => return ask(host),
-        IoPlace::Simulated => return crate::sim::lookup(host, COST),
+        IoPlace::Simulated => return crate::sim::lookup(host, cost::NAME),
         IoPlace::Task => {}
     }
-    let charge = Charge::new(COST)?;
+    let charge = Charge::new(cost::NAME)?;
     loop {
         let (flight, pilot) = join(host);
         if let Some(pilot) = pilot {
@@ -131,7 +151,7 @@ fn lookup(
                 let _ = pilot.flight.answer.set(answer); // set once, here
                 drop((pilot, room));
             };
-            parcae::blocking_static(call).map_err(from_task)?;
+            parcae::io::blocking_static(call).map_err(from_task)?;
         }
         flight.ended.wait().map_err(from_task)?;
         if let Some(answer) = flight.answer.get() {

@@ -3,12 +3,34 @@
 //! A cancelled or unaffordable operation returns an `io::Error` of kind `Other` that carries the
 //! [`parcae::Error`]; `?` in a function that returns [`parcae::Result`] takes it out again.
 
+use parcae::ErrorKind;
+use parcae::cap::CapError;
 use std::fmt;
 use std::io;
 
 /// An error of the runtime, for functions that return `io::Result`.
 pub(crate) fn from_task(error: parcae::Error) -> io::Error {
     io::Error::other(error.into_std())
+}
+
+/// A refusal of a capability. A limit that is reached is `QuotaExceeded`: it may pass.
+#[cold]
+pub(crate) fn denied(refused: CapError) -> io::Error {
+    let kind = match refused {
+        CapError::SocketLimitExceeded { .. }
+        | CapError::FileLimitExceeded { .. }
+        | CapError::ChildLimitExceeded { .. } => io::ErrorKind::QuotaExceeded,
+        _ => io::ErrorKind::PermissionDenied,
+    };
+    io::Error::new(kind, parcae::Error::from(refused).into_std())
+}
+
+/// As [`from_task`], of an error that may be a refusal.
+pub(crate) fn from_authority(error: parcae::Error) -> io::Error {
+    match error.kind() {
+        ErrorKind::Capability(refused) => denied(*refused),
+        _ => from_task(error),
+    }
 }
 
 /// The deadline of an operation has passed.

@@ -41,8 +41,9 @@
 //!   [`parcae::Error`] that it was;
 //! - honours the deadlines of scopes ([`Cx::timeout`](parcae::Cx::timeout)) and its own
 //!   (`set_read_timeout`, as in std, with the error `TimedOut`);
-//! - is *charged*: one op and one syscall for an operation, one more for each 64 KiB, two for a
-//!   connect; the same whatever the kernel was asked, and nothing if it had no effect;
+//! - is *charged*: one op and one syscall for an operation, one more for each full 64 KiB, two for
+//!   a connect or an open, ten for a name, fifty for a process; the same whatever the kernel was
+//!   asked, and nothing if it has not happened;
 //! - shows in dumps: ``reading from `127.0.0.1:1234` ``.
 //!
 //! # The simulated network
@@ -51,11 +52,17 @@
 //! calls talk to a simulated network: [`sim`]. Latency and the sizes of reads and writes come from
 //! the seed, so a whole service can be tested under many seeds, and a failure replayed.
 //!
+//! # Features
+//!
+//! All are off by default. `tls`: streams by rustls. `futures-io`, `tokio-io`, `hyper`, `http2` and
+//! `tokio`: async crates, see [`compat`].
+//!
 //! # Limits
 //!
 //! Linux only, by epoll. Names of hosts are resolved by `getaddrinfo` on the runtime's threads for
 //! blocking calls; a question that was left by a cancelled task holds up the end of the runtime.
 
+pub mod compat;
 pub mod fs;
 pub mod http;
 pub mod net;
@@ -65,7 +72,11 @@ pub mod rate;
 pub mod signal;
 pub mod sim;
 pub mod stdio;
+#[cfg(feature = "tls")]
+pub mod tls;
 
+mod authority;
+mod cost;
 mod dns;
 mod error;
 mod poller;

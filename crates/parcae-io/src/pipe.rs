@@ -23,9 +23,10 @@
 //! `O_NONBLOCK` belongs to the open file description, which other processes may share. It is set
 //! only on descriptions of our own: the two ends of a new pipe, and our end of a pipe to a child.
 
+use crate::cost;
 use crate::sim;
 use crate::source::ready::Direction;
-use crate::source::{Attempt, Operation, Source};
+use crate::source::{Attempt, Charge, Operation, Source};
 use crate::sys;
 use parcae::io::IoPlace;
 use std::io::{self, Read, Write};
@@ -54,6 +55,7 @@ pub(crate) enum End {
 ///
 /// If the process has no room for two descriptors.
 pub fn pipe() -> io::Result<(PipeReader, PipeWriter)> {
+    Charge::new(cost::SOCKET)?.keep();
     if parcae::io::place() == IoPlace::Simulated {
         let (one, two) = sim::pair()?;
         return Ok((PipeReader(End::Sim(one)), PipeWriter(End::Sim(two))));
@@ -75,7 +77,7 @@ impl End {
         }
         let operation = Operation {
             direction: Direction::Read,
-            cost: Operation::cost_of(buffer.len()),
+            cost: cost::of_bytes(buffer.len()),
             timeout: None,
             what: "reading from",
             object: &"a pipe",
@@ -96,7 +98,7 @@ impl End {
         }
         let operation = Operation {
             direction: Direction::Write,
-            cost: Operation::cost_of(bytes.len()),
+            cost: cost::of_bytes(bytes.len()),
             timeout: None,
             what: "writing to",
             object: &"a pipe",

@@ -1,7 +1,11 @@
 //! System calls that the standard library does not offer, each with its errors as `io::Error`.
+//!
+//! The frequent ones (`recv`, `send`, `epoll_wait`, `preadv2`) are made by their numbers: in a
+//! program with threads the functions of the C library cost two atomic operations more, which
+//! prepare a cancellation of the thread (`pthread_cancel`).
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -30,6 +34,14 @@ fn owned(fd: RawFd) -> io::Result<OwnedFd> {
     check(fd)?;
     // SAFETY: just opened, and no one else has it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Lets as many connections wait to be accepted as the kernel allows (`net.core.somaxconn`). The
+/// standard library asks for 128: a burst of more is answered with SYN cookies and retransmissions,
+/// and a late packet of a finished connection can then come back as a connection without a client.
+pub(crate) fn lengthen_backlog(listener: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: takes no pointers. A socket that listens already gets the new bound.
+    check(unsafe { libc::listen(listener.as_raw_fd(), libc::c_int::MAX) }).map(|_| ())
 }
 
 pub(crate) fn epoll_create() -> io::Result<OwnedFd> {
@@ -109,9 +121,13 @@ impl Timeouts {
         timeout: Option<Duration>,
     ) -> usize {
         let (at, most) = (events.as_mut_ptr(), events.len() as libc::c_int);
-        let wait = |milliseconds| {
-            // SAFETY: the kernel writes at most so many events.
-            unsafe { libc::epoll_wait(epoll.as_raw_fd(), at, most, milliseconds) }
+        let wait = |milliseconds: libc::c_int| {
+            let (fd, no_mask) = (epoll.as_raw_fd(), std::ptr::null::<libc::sigset_t>());
+            let call = libc::SYS_epoll_pwait;
+            // SAFETY: the kernel writes at most so many events; there is no mask.
+            let taken =
+                unsafe { libc::syscall(call, fd, at, most, milliseconds, no_mask, 0_usize) };
+            taken as libc::c_int
         };
         let taken = match timeout {
             None => wait(-1),
@@ -178,28 +194,103 @@ pub(crate) fn block(
     }
 }
 
+/// Whether a read of this descriptor would not wait.
+///
+/// # Safety
+///
+/// It is open.
+pub(crate) unsafe fn has_input(fd: RawFd) -> bool {
+    let mut entry = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    // SAFETY: one entry, on our stack.
+    unsafe { libc::poll(&raw mut entry, 1, 0) == 1 && entry.revents & libc::POLLIN != 0 }
+}
+
+/// The place for the address of a peer that the kernel writes.
+pub(crate) struct PeerAddress {
+    storage: libc::sockaddr_storage,
+    length: libc::socklen_t,
+}
+
+impl PeerAddress {
+    pub(crate) fn new() -> PeerAddress {
+        // SAFETY: all zeros is an address of no family.
+        PeerAddress { storage: unsafe { std::mem::zeroed() }, length: 0 }
+    }
+
+    /// Places for the address and for its length, to be written once.
+    pub(crate) fn places(&mut self) -> (*mut libc::sockaddr_storage, *mut libc::socklen_t) {
+        self.length = size_of_val(&self.storage) as libc::socklen_t;
+        (&raw mut self.storage, &raw mut self.length)
+    }
+
+    /// The address, if it is one of the Internet.
+    pub(crate) fn inet(&self) -> Option<SocketAddr> {
+        let at = &raw const self.storage;
+        match libc::c_int::from(self.storage.ss_family) {
+            libc::AF_INET => {
+                // SAFETY: the family says which address it is; the place is large enough for all.
+                let address = unsafe { at.cast::<libc::sockaddr_in>().read() };
+                let ip = Ipv4Addr::from(address.sin_addr.s_addr.to_ne_bytes());
+                Some(SocketAddrV4::new(ip, u16::from_be(address.sin_port)).into())
+            }
+            libc::AF_INET6 => {
+                // SAFETY: as above.
+                let address = unsafe { at.cast::<libc::sockaddr_in6>().read() };
+                let ip = Ipv6Addr::from(address.sin6_addr.s6_addr);
+                let port = u16::from_be(address.sin6_port);
+                let (flow, scope) = (address.sin6_flowinfo, address.sin6_scope_id);
+                Some(SocketAddrV6::new(ip, port, flow, scope).into())
+            }
+            _ => None,
+        }
+    }
+}
+
 /// Reads from a socket without waiting, whatever its flags.
 pub(crate) fn recv(fd: BorrowedFd<'_>, buffer: &mut [u8], flags: libc::c_int) -> io::Result<usize> {
-    let (at, most) = (buffer.as_mut_ptr().cast(), buffer.len().min(MOST));
+    let (at, most) = (buffer.as_mut_ptr(), buffer.len().min(MOST));
     // SAFETY: the kernel writes at most so many bytes into the buffer.
-    counted(unsafe { libc::recv(fd.as_raw_fd(), at, most, flags | libc::MSG_DONTWAIT) })
+    let taken = unsafe {
+        let (flags, no_address) = (flags | libc::MSG_DONTWAIT, std::ptr::null_mut::<u8>());
+        libc::syscall(libc::SYS_recvfrom, fd.as_raw_fd(), at, most, flags, no_address, no_address)
+    };
+    counted(taken as isize)
 }
 
 /// Writes to a socket without waiting, whatever its flags, and without a signal.
 pub(crate) fn send(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
-    let (at, most) = (bytes.as_ptr().cast(), bytes.len().min(MOST));
+    let (at, most) = (bytes.as_ptr(), bytes.len().min(MOST));
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
     // SAFETY: the kernel reads at most so many bytes of ours.
-    counted(unsafe { libc::send(fd.as_raw_fd(), at, most, flags) })
+    let taken = unsafe {
+        let no_address = std::ptr::null::<u8>();
+        libc::syscall(libc::SYS_sendto, fd.as_raw_fd(), at, most, flags, no_address, 0_usize)
+    };
+    counted(taken as isize)
 }
 
-/// As [`send`], of several buffers.
-pub(crate) fn send_vectored(fd: BorrowedFd<'_>, bytes: &[io::IoSlice<'_>]) -> io::Result<usize> {
+/// A message of several buffers.
+pub(crate) fn outgoing(bytes: &[io::IoSlice<'_>]) -> libc::msghdr {
     // SAFETY: all zeros is a message without address and control data.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     // `IoSlice` has the layout of `iovec` by contract.
     message.msg_iov = bytes.as_ptr().cast_mut().cast();
     message.msg_iovlen = bytes.len().min(BUFFERS) as _;
+    message
+}
+
+/// A message that is read into several buffers.
+pub(crate) fn incoming(buffers: &mut [io::IoSliceMut<'_>]) -> libc::msghdr {
+    // SAFETY: as in `outgoing`.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = buffers.as_mut_ptr().cast();
+    message.msg_iovlen = buffers.len().min(BUFFERS) as _;
+    message
+}
+
+/// As [`send`], of several buffers.
+pub(crate) fn send_vectored(fd: BorrowedFd<'_>, bytes: &[io::IoSlice<'_>]) -> io::Result<usize> {
+    let message = outgoing(bytes);
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
     // SAFETY: the kernel reads the buffers, which are ours.
     counted(unsafe { libc::sendmsg(fd.as_raw_fd(), &raw const message, flags) })
@@ -210,12 +301,17 @@ pub(crate) fn recv_vectored(
     fd: BorrowedFd<'_>,
     buffers: &mut [io::IoSliceMut<'_>],
 ) -> io::Result<usize> {
-    // SAFETY: as in `send_vectored`.
-    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-    message.msg_iov = buffers.as_mut_ptr().cast();
-    message.msg_iovlen = buffers.len().min(BUFFERS) as _;
+    let mut message = incoming(buffers);
     // SAFETY: the kernel writes into the buffers, which are ours alone.
     counted(unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) })
+}
+
+/// Takes a connection from a listener, which is non-blocking, and the address of its peer.
+pub(crate) fn accept(listener: BorrowedFd<'_>, peer: &mut PeerAddress) -> io::Result<OwnedFd> {
+    let (at, length) = peer.places();
+    let (fd, flags) = (listener.as_raw_fd(), libc::SOCK_CLOEXEC);
+    // SAFETY: places of ours for an address and its length.
+    owned(unsafe { libc::accept4(fd, at.cast(), length, flags) })
 }
 
 /// Makes the open file description of a descriptor non-blocking.
@@ -270,9 +366,13 @@ pub(crate) fn read_cached(
     // -1: at the cursor, which moves.
     let offset = offset.map_or(Ok(-1), libc::off_t::try_from);
     let offset = offset.map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
-    let flags = libc::RWF_NOWAIT;
+    let (flags, part) = (libc::RWF_NOWAIT, &raw const part);
+    // The upper half of an offset is passed apart, and is not looked at where it fits into one.
     // SAFETY: the kernel writes at most so many bytes into the buffer.
-    counted(unsafe { libc::preadv2(fd.as_raw_fd(), &raw const part, 1, offset, flags) })
+    let taken = unsafe {
+        libc::syscall(libc::SYS_preadv2, fd.as_raw_fd(), part, 1_usize, offset, 0_usize, flags)
+    };
+    counted(taken as isize)
 }
 
 /// The result of a connection attempt.

@@ -74,6 +74,10 @@ fn a_cancelled_task_leaves_its_call_to_the_others() {
             let first = n.spawn(move |_| Ok(lookup("left.example", first.ask())?))?;
             server.wait_for(1)?;
             let second = n.spawn(move |_| Ok(lookup("left.example", second.ask())?))?;
+            // Table, call and both tasks: after the answer the second one would ask again.
+            while flights().get("left.example").map(Arc::strong_count) != Some(4) {
+                cx.sleep(Duration::from_millis(1))?;
+            }
             first.cancel();
             assert!(first.join().unwrap_err().is_cancelled());
             open.send(()).unwrap();

@@ -1,10 +1,13 @@
 //! A file on either backend.
 
 use super::{OpenOptions, call};
+use crate::cost;
 use crate::error::not_replayable;
+use crate::poller::ring::{self, FileOp, Happened};
 use crate::sim;
-use crate::source::{Charge, Operation};
+use crate::source::Charge;
 use crate::sys;
+use parcae::cap::FilePermit;
 use parcae::io::IoPlace;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -37,6 +40,8 @@ use std::time::SystemTime;
 #[derive(Debug)]
 pub struct File {
     backend: Backend,
+    /// Returned behind the backend: the descriptor is closed first.
+    permit: Option<FilePermit>,
 }
 
 #[derive(Debug)]
@@ -137,11 +142,17 @@ impl File {
     }
 
     pub(super) fn real(file: std::fs::File, path: &Path) -> File {
-        File { backend: Backend::Os(file, path.into()) }
+        File { backend: Backend::Os(file, path.into()), permit: None }
     }
 
     pub(super) fn simulated(file: sim::SimFile) -> File {
-        File { backend: Backend::Sim(file) }
+        File { backend: Backend::Sim(file), permit: None }
+    }
+
+    /// Counted under a capability.
+    pub(super) fn counted(mut self, permit: Option<FilePermit>) -> File {
+        self.permit = permit;
+        self
     }
 
     /// Takes a file over from the standard library.
@@ -184,19 +195,36 @@ impl File {
         }
     }
 
-    /// A read: on the worker if the bytes are in the page cache, otherwise on the pool.
-    fn read_from(&self, buffer: &mut [u8], offset: Option<u64>) -> io::Result<usize> {
-        let cost = Operation::cost_of(buffer.len());
-        if let Backend::Os(file, _) = &self.backend
-            && parcae::io::place() == IoPlace::Task
-            && !buffer.is_empty()
+    /// A call that the ring may make, in a task; `None` if it has to go elsewhere.
+    fn on_ring(&self, cost: u64, mut op: FileOp<'_>) -> Option<io::Result<usize>> {
+        let Backend::Os(file, path) = &self.backend else { return None };
+        if parcae::io::place() != IoPlace::Task {
+            return None;
+        }
+        let charge = match Charge::new(cost) {
+            Ok(charge) => charge,
+            Err(error) => return Some(Err(error)),
+        };
+        if let FileOp::Read(buffer, offset) = &mut op
+            && let Ok(count) = sys::read_cached(file.as_fd(), buffer, *offset)
         {
-            let charge = Charge::new(cost)?;
-            // Any error: the call that may wait decides.
-            if let Ok(count) = sys::read_cached(file.as_fd(), buffer, offset) {
-                charge.keep();
-                return Ok(count);
-            }
+            charge.keep(); // any error: the call that may wait decides
+            return Some(Ok(count));
+        }
+        let (outcome, happened) = ring::operate(file.as_fd(), &mut op, &path.display())?;
+        if happened == Happened::Yes {
+            charge.keep();
+        }
+        Some(outcome)
+    }
+
+    /// A read: on the worker if the bytes are in the page cache, otherwise by the ring or the pool.
+    fn read_from(&self, buffer: &mut [u8], offset: Option<u64>) -> io::Result<usize> {
+        let cost = cost::of_bytes(buffer.len());
+        if !buffer.is_empty()
+            && let Some(outcome) = self.on_ring(cost, FileOp::Read(buffer, offset))
+        {
+            return outcome;
         }
         match &self.backend {
             Backend::Sim(file) => file.read(cost, buffer, offset),
@@ -226,9 +254,21 @@ impl File {
     ///
     /// Those of the disk; if the task is cancelled, nothing was written.
     pub fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
-        let cost = Operation::cost_of(bytes.len());
-        let simulated = |file: &sim::SimFile, cost| file.write(cost, bytes, Some(offset));
-        self.on_pool(cost, simulated, |file| file.write_at(bytes, offset))
+        self.write_to(bytes, Some(offset))
+    }
+
+    fn write_to(&self, bytes: &[u8], offset: Option<u64>) -> io::Result<usize> {
+        let cost = cost::of_bytes(bytes.len());
+        if !bytes.is_empty()
+            && let Some(outcome) = self.on_ring(cost, FileOp::Write(bytes, offset))
+        {
+            return outcome;
+        }
+        let simulated = |file: &sim::SimFile, cost| file.write(cost, bytes, offset);
+        self.on_pool(cost, simulated, |mut file| match offset {
+            Some(offset) => file.write_at(bytes, offset),
+            None => file.write(bytes),
+        })
     }
 
     /// Facts about the file.
@@ -238,7 +278,7 @@ impl File {
     /// Those of the disk; if the task is cancelled.
     pub fn metadata(&self) -> io::Result<Metadata> {
         let real = |file: &std::fs::File| file.metadata().map(|facts| Metadata::of(&facts));
-        self.on_pool(1, sim::SimFile::metadata, real)
+        self.on_pool(cost::CALL, sim::SimFile::metadata, real)
     }
 
     /// Cuts the file, or extends it by zeros.
@@ -247,7 +287,7 @@ impl File {
     ///
     /// Those of the disk; if the task is cancelled.
     pub fn set_len(&self, size: u64) -> io::Result<()> {
-        self.on_pool(1, |file, cost| file.set_len(cost, size), |file| file.set_len(size))
+        self.on_pool(cost::CALL, |file, cost| file.set_len(cost, size), |file| file.set_len(size))
     }
 
     /// Waits until the file is on the disk: its bytes and its facts. Its name is in the directory,
@@ -257,7 +297,10 @@ impl File {
     ///
     /// Those of the disk, also of earlier writes; if the task is cancelled.
     pub fn sync_all(&self) -> io::Result<()> {
-        self.on_pool(1, sim::SimFile::sync, std::fs::File::sync_all)
+        match self.on_ring(cost::CALL, FileOp::SyncAll) {
+            Some(outcome) => outcome.map(drop),
+            None => self.on_pool(cost::CALL, sim::SimFile::sync, std::fs::File::sync_all),
+        }
     }
 
     /// As [`sync_all`](File::sync_all), without the facts that are not needed to read it again.
@@ -266,7 +309,10 @@ impl File {
     ///
     /// As for [`sync_all`](File::sync_all).
     pub fn sync_data(&self) -> io::Result<()> {
-        self.on_pool(1, sim::SimFile::sync, std::fs::File::sync_data)
+        match self.on_ring(cost::CALL, FileOp::SyncData) {
+            Some(outcome) => outcome.map(drop),
+            None => self.on_pool(cost::CALL, sim::SimFile::sync, std::fs::File::sync_data),
+        }
     }
 }
 
@@ -278,9 +324,7 @@ impl Read for &File {
 
 impl Write for &File {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let cost = Operation::cost_of(bytes.len());
-        let simulated = |file: &sim::SimFile, cost| file.write(cost, bytes, None);
-        self.on_pool(cost, simulated, |mut file| file.write(bytes))
+        self.write_to(bytes, None)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -293,10 +337,13 @@ impl Seek for &File {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         match (&self.backend, to) {
             (Backend::Os(file, _), SeekFrom::Start(_) | SeekFrom::Current(_)) => {
+                Charge::new(cost::CALL)?.keep();
                 let mut file = file;
                 file.seek(to)
             }
-            _ => self.on_pool(1, |file, cost| file.seek(cost, to), |mut file| file.seek(to)),
+            _ => {
+                self.on_pool(cost::CALL, |file, cost| file.seek(cost, to), |mut file| file.seek(to))
+            }
         }
     }
 }

@@ -20,27 +20,29 @@
 //! | call | in a task |
 //! |---|---|
 //! | a read of bytes that are in the page cache | a system call on the worker (`RWF_NOWAIT`), which does not wait |
-//! | all others | a system call on a thread of the runtime's pool for blocking calls; the task is parked |
+//! | other reads, writes, syncs | io_uring, if the kernel allows it ([`backend`]); the task is parked |
+//! | all others | a system call on a thread of the runtime's pool; the task is parked |
 //! | any, outside of tasks | a system call on the thread, as in std |
 //!
-//! io_uring is not used yet.
-//!
-//! A call is a cancel point before it begins. One that has begun is waited for and returns its
-//! result: a disk cannot be interrupted, and no byte that was read is lost. The cancellation is
-//! reported by the next call. Opening costs two ops and syscalls, reading and writing one for each
-//! started 64 KiB, the others one.
+//! A call is a cancel point before it begins. One that has begun is waited for, and returns its
+//! result unless it could be cancelled without effect: a disk cannot be interrupted, and no byte
+//! that was read is lost. The cancellation is then
+//! reported by the next call. Opening costs two ops and syscalls, copying four, reading and writing
+//! one and one more for each full 64 KiB, the others one.
 //!
 //! # Under the deterministic executor
 //!
 //! Each host of the simulated network has a disk of its own, see
 //! [`Host::power_cut`](crate::sim::Host::power_cut): a cut loses what was not synced.
 
+mod beneath;
 mod dir;
 mod file;
 mod options;
 
+pub use crate::poller::ring::{FileBackend, backend, set_backend};
 pub use dir::{
-    DirEntry, ReadDir, copy, create_dir, create_dir_all, exists, metadata, read, read_dir,
+    Dir, DirEntry, ReadDir, copy, create_dir, create_dir_all, exists, metadata, read, read_dir,
     read_to_string, remove_dir, remove_dir_all, remove_file, rename, write,
 };
 pub use file::{File, FileType, Metadata};

@@ -1,7 +1,10 @@
 //! How a file is opened.
 
+use super::dir::{Dir, Target};
 use super::{File, call};
+use crate::cost;
 use crate::sim;
+use parcae::cap::FsAccess;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -83,16 +86,66 @@ impl OpenOptions {
     ///
     /// As `std::fs::OpenOptions::open`; if the task is cancelled.
     pub fn open<P: AsRef<Path>>(&self, path: P) -> io::Result<File> {
-        let path = path.as_ref();
+        self.open_by(&Dir::implicit()?, path.as_ref())
+    }
+
+    pub(super) fn open_by(&self, dir: &Dir<'_>, path: &Path) -> io::Result<File> {
+        let access = if self.changes() { FsAccess::Write } else { FsAccess::Read };
+        let permit = dir.admit(access)?;
+        let target = dir.target(path, access)?;
         let real = || {
-            let mut options = std::fs::OpenOptions::new();
-            options.read(self.read).write(self.write).append(self.append);
-            options.truncate(self.truncate).create(self.create).create_new(self.create_new);
-            if let Some(mode) = self.mode {
-                options.mode(mode);
-            }
-            options.open(path).map(|file| File::real(file, path))
+            let file = match &target {
+                Target::Path(path) => self.open_path(path)?,
+                Target::Beneath(beneath, below) => beneath.open(below, self)?,
+            };
+            Ok(File::real(file, path))
         };
-        call(2, |cost| sim::open_file(cost, path, self).map(File::simulated), real)
+        let simulated = |cost| sim::open_file(cost, target.path(), self).map(File::simulated);
+        Ok(call(cost::OPEN, simulated, real)?.counted(permit))
+    }
+
+    fn open_path(&self, path: &Path) -> io::Result<std::fs::File> {
+        let mut options = std::fs::OpenOptions::new();
+        options.read(self.read).write(self.write).append(self.append);
+        options.truncate(self.truncate).create(self.create).create_new(self.create_new);
+        options.mode(self.mode_of_new());
+        options.open(path)
+    }
+
+    fn changes(&self) -> bool {
+        self.write || self.append || self.truncate || self.create || self.create_new
+    }
+
+    pub(super) fn mode_of_new(&self) -> u32 {
+        self.mode.unwrap_or(0o666)
+    }
+
+    /// The flags of `open`, with the refusals of the standard library.
+    pub(super) fn flags(&self) -> io::Result<libc::c_int> {
+        let access = match (self.read, self.write, self.append) {
+            (true, false, false) => libc::O_RDONLY,
+            (false, true, false) => libc::O_WRONLY,
+            (true, true, false) => libc::O_RDWR,
+            (false, _, true) => libc::O_WRONLY | libc::O_APPEND,
+            (true, _, true) => libc::O_RDWR | libc::O_APPEND,
+            (false, false, false) => return Err(io::ErrorKind::InvalidInput.into()),
+        };
+        let makes = self.create || self.create_new;
+        let refused = match (self.write, self.append) {
+            (true, false) => false,
+            (false, false) => self.truncate || makes,
+            (_, true) => self.truncate && !self.create_new,
+        };
+        if refused {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let makes = match (self.create, self.truncate, self.create_new) {
+            (false, false, false) => 0,
+            (true, false, false) => libc::O_CREAT,
+            (false, true, false) => libc::O_TRUNC,
+            (true, true, false) => libc::O_CREAT | libc::O_TRUNC,
+            (_, _, true) => libc::O_CREAT | libc::O_EXCL,
+        };
+        Ok(access | makes)
     }
 }

@@ -5,6 +5,7 @@ use super::head::{self, Fields, Framing, Refused, ResponseHead};
 use super::response::check_field;
 use super::wire::Wire;
 use crate::net::TcpStream;
+use parcae::cap::CapNet;
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::sync::{Mutex, PoisonError};
@@ -171,6 +172,33 @@ impl Client {
     /// If the server cannot be reached, its answer is no HTTP, too large or too slow, or the task
     /// is cancelled. A status such as 404 is no error.
     pub fn send(&self, request: &Outgoing) -> io::Result<Answer> {
+        let connect = |host: &str, has_port| match has_port {
+            true => TcpStream::connect(host),
+            false => TcpStream::connect((host, 80)),
+        };
+        self.send_by(request, connect)
+    }
+
+    /// As [`send`](Client::send), under a capability: see
+    /// [`TcpStream::connect_under`]. Requests of one client should show the same capability: they
+    /// share the connections that are kept.
+    ///
+    /// # Errors
+    ///
+    /// As for [`send`](Client::send), and the refusals of the capability.
+    pub fn send_under(&self, cap: &CapNet, request: &Outgoing) -> io::Result<Answer> {
+        let connect = |host: &str, has_port| match has_port {
+            true => TcpStream::connect_under(cap, host),
+            false => TcpStream::connect_under(cap, (host, 80)),
+        };
+        self.send_by(request, connect)
+    }
+
+    fn send_by(
+        &self,
+        request: &Outgoing,
+        connect: impl FnOnce(&str, bool) -> io::Result<TcpStream>,
+    ) -> io::Result<Answer> {
         let (host, target) = split(&request.address)?;
         let is_safe = matches!(request.method.as_str(), "GET" | "HEAD");
         if is_safe && let Some(stream) = self.take(host) {
@@ -180,8 +208,7 @@ impl Client {
             }
         }
         let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-        let stream =
-            if has_port { TcpStream::connect(host)? } else { TcpStream::connect((host, 80))? };
+        let stream = connect(host, has_port)?;
         self.exchange(stream, host, target, request)
     }
 

@@ -3,18 +3,21 @@
 //! | error of `accept` | means | the loop |
 //! |---|---|---|
 //! | ECONNABORTED, EPERM, EPROTO, network errors of the new connection | that connection is gone | takes the next one |
-//! | EMFILE, ENFILE, ENOBUFS, ENOMEM | no room for another descriptor | waits, from 5 ms to 1 s, and tries again |
+//! | EMFILE, ENFILE, ENOBUFS, ENOMEM; the limit of a capability | no room for another descriptor | waits, from 5 ms to 1 s, and tries again |
 //! | cancelled | the task is to end | returns the error, then ends |
 //! | others | the listener is broken | returns the error |
 //!
 //! Waiting keeps a server that has run out of descriptors from using a whole core, and lets its
 //! connections end. They stay in the kernel's queue meanwhile.
 
+use super::ops::{Accept, Accepted};
 use super::stream::{Name, Stream};
+use crate::authority;
 use crate::error::not_replayable;
 use crate::sim;
 use crate::source::ready::Direction;
-use crate::source::{Attempt, Operation, Source};
+use crate::source::{Operation, Source};
+use parcae::cap::SocketPermit;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -27,6 +30,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_s
 pub(super) struct Listening<L: AsFd> {
     backend: Backend<L>,
     name: Name,
+    permit: Option<SocketPermit>,
 }
 
 #[derive(Debug)]
@@ -37,12 +41,18 @@ enum Backend<L: AsFd> {
 
 impl<L: AsFd> Listening<L> {
     pub(super) fn real(io: L, name: Name) -> Listening<L> {
-        Listening { backend: Backend::Os(Source::new(io)), name }
+        Listening { backend: Backend::Os(Source::new(io)), name, permit: None }
     }
 
     pub(super) fn simulated(listener: sim::SimListener) -> Listening<L> {
         let name = listener.local().clone();
-        Listening { backend: Backend::Sim(listener), name }
+        Listening { backend: Backend::Sim(listener), name, permit: None }
+    }
+
+    /// Counted under a capability, as its connections will be.
+    pub(super) fn counted(mut self, permit: Option<SocketPermit>) -> Listening<L> {
+        self.permit = permit;
+        self
     }
 
     pub(super) fn name(&self) -> &Name {
@@ -52,7 +62,7 @@ impl<L: AsFd> Listening<L> {
     /// Waits for a connection.
     pub(super) fn accept<S: AsFd>(
         &self,
-        mut real: impl FnMut(&L) -> io::Result<Stream<S>>,
+        real: impl FnOnce(Accepted) -> io::Result<Stream<S>>,
     ) -> io::Result<Stream<S>> {
         let operation = Operation {
             direction: Direction::Read,
@@ -61,11 +71,13 @@ impl<L: AsFd> Listening<L> {
             what: "accepting at",
             object: &self.name,
         };
-        match &self.backend {
-            // Not short: there may be more connections until the kernel says otherwise.
-            Backend::Os(source) => source.operate(operation, |io| real(io).map(Attempt::Full)),
+        // First: a connection without a place stays in the kernel's queue.
+        let permit = authority::another(self.permit.as_ref())?;
+        let stream = match &self.backend {
+            Backend::Os(source) => source.operate_socket(operation, Accept::new()).and_then(real),
             Backend::Sim(listener) => listener.accept(operation).map(Stream::simulated),
-        }
+        };
+        Ok(stream?.counted(permit))
     }
 
     /// The socket, registered nowhere.
@@ -143,6 +155,7 @@ fn trouble(error: &io::Error) -> Trouble {
             | libc::ETIMEDOUT,
         ) => Trouble::OfConnection,
         Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM) => Trouble::Full,
+        None if error.kind() == io::ErrorKind::QuotaExceeded => Trouble::Full,
         _ => Trouble::Final,
     }
 }

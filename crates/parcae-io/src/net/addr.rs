@@ -1,5 +1,6 @@
 //! Arguments that name sockets: addresses, and names of hosts that have to be resolved.
 
+use crate::authority::Authority;
 use crate::dns;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
@@ -28,6 +29,22 @@ pub trait ToSocketAddrs {
     /// For a text that is no address and no `host:port`; for a name that is not known; if the task
     /// is cancelled.
     fn resolve(&self) -> io::Result<Addresses>;
+
+    /// As [`resolve`](ToSocketAddrs::resolve), and asks for a name only if `may_ask` allows it: for
+    /// calls that show a capability.
+    ///
+    /// # Errors
+    ///
+    /// Those of `may_ask`, and of [`resolve`](ToSocketAddrs::resolve).
+    fn resolve_for(&self, may_ask: &dyn Fn() -> io::Result<()>) -> io::Result<Addresses> {
+        may_ask()?;
+        self.resolve()
+    }
+}
+
+/// The check of calls that show no capability.
+fn implicit() -> io::Result<()> {
+    Authority::implicit()?.names()
 }
 
 /// The addresses of a socket: see [`ToSocketAddrs`].
@@ -77,11 +94,12 @@ impl ExactSizeIterator for Addresses {}
 
 /// The addresses of a host, with the families in turn (RFC 8305, section 4): if one of them does
 /// not work, the second attempt tries the other.
-fn of_host(host: &str, port: u16) -> io::Result<Addresses> {
+fn of_host(host: &str, port: u16, may_ask: &dyn Fn() -> io::Result<()>) -> io::Result<Addresses> {
     if let Some(ip) = dns::literal(host) {
         return Ok(Addresses::one(SocketAddr::new(ip, port)));
     }
-    let ips = dns::lookup_host(host)?;
+    may_ask()?;
+    let ips = dns::lookup_name(host)?;
     let addresses: Vec<_> = in_turn(ips).map(|ip| SocketAddr::new(ip, port)).collect();
     if addresses.is_empty() {
         let text = format!("the name `{host}` has no address");
@@ -109,6 +127,10 @@ fn in_turn(ips: Vec<IpAddr>) -> impl Iterator<Item = IpAddr> {
 
 impl ToSocketAddrs for str {
     fn resolve(&self) -> io::Result<Addresses> {
+        self.resolve_for(&implicit)
+    }
+
+    fn resolve_for(&self, may_ask: &dyn Fn() -> io::Result<()>) -> io::Result<Addresses> {
         if let Ok(address) = self.parse() {
             return Ok(Addresses::one(address));
         }
@@ -117,7 +139,7 @@ impl ToSocketAddrs for str {
             let text = format!("`{self}` is no address and no host with a port, as in `host:80`");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         };
-        of_host(host, port)
+        of_host(host, port, may_ask)
     }
 }
 
@@ -125,17 +147,29 @@ impl ToSocketAddrs for String {
     fn resolve(&self) -> io::Result<Addresses> {
         self.as_str().resolve()
     }
+
+    fn resolve_for(&self, may_ask: &dyn Fn() -> io::Result<()>) -> io::Result<Addresses> {
+        self.as_str().resolve_for(may_ask)
+    }
 }
 
 impl ToSocketAddrs for (&str, u16) {
     fn resolve(&self) -> io::Result<Addresses> {
-        of_host(self.0, self.1)
+        self.resolve_for(&implicit)
+    }
+
+    fn resolve_for(&self, may_ask: &dyn Fn() -> io::Result<()>) -> io::Result<Addresses> {
+        of_host(self.0, self.1, may_ask)
     }
 }
 
 impl ToSocketAddrs for (String, u16) {
     fn resolve(&self) -> io::Result<Addresses> {
-        of_host(&self.0, self.1)
+        self.resolve_for(&implicit)
+    }
+
+    fn resolve_for(&self, may_ask: &dyn Fn() -> io::Result<()>) -> io::Result<Addresses> {
+        of_host(&self.0, self.1, may_ask)
     }
 }
 
@@ -143,17 +177,29 @@ impl ToSocketAddrs for [SocketAddr] {
     fn resolve(&self) -> io::Result<Addresses> {
         Ok(Addresses::new(self.to_vec()))
     }
+
+    fn resolve_for(&self, _: &dyn Fn() -> io::Result<()>) -> io::Result<Addresses> {
+        self.resolve()
+    }
 }
 
 impl<const N: usize> ToSocketAddrs for [SocketAddr; N] {
     fn resolve(&self) -> io::Result<Addresses> {
         self.as_slice().resolve()
     }
+
+    fn resolve_for(&self, _: &dyn Fn() -> io::Result<()>) -> io::Result<Addresses> {
+        self.resolve()
+    }
 }
 
 impl<A: ToSocketAddrs + ?Sized> ToSocketAddrs for &A {
     fn resolve(&self) -> io::Result<Addresses> {
         (**self).resolve()
+    }
+
+    fn resolve_for(&self, may_ask: &dyn Fn() -> io::Result<()>) -> io::Result<Addresses> {
+        (**self).resolve_for(may_ask)
     }
 }
 
@@ -163,6 +209,10 @@ macro_rules! one {
         impl ToSocketAddrs for $type {
             fn resolve(&self) -> io::Result<Addresses> {
                 Ok(Addresses::one((*self).into()))
+            }
+
+            fn resolve_for(&self, _: &dyn Fn() -> io::Result<()>) -> io::Result<Addresses> {
+                self.resolve()
             }
         }
     )*};

@@ -8,12 +8,15 @@
 //! all of them before it looks at any. There are no other tasks, so a cancel ends all attempts.
 
 use super::stream::{Name, Stream};
+use crate::authority::Authority;
+use crate::cost;
 use crate::error::from_task;
 use crate::sim;
 use crate::source::ready::Direction;
 use crate::source::slot::Published;
 use crate::source::{Charge, Source};
 use crate::sys;
+use parcae::cap::{CapNet, SocketPermit};
 use parcae::io::IoPlace;
 use std::fmt;
 use std::io;
@@ -27,6 +30,12 @@ const DELAY: Duration = Duration::from_millis(250);
 enum Begun {
     Os(Source<net::TcpStream>, SocketAddr),
     Sim(Box<sim::SimConnecting>),
+}
+
+/// The same, with its place under a capability.
+struct Attempting {
+    begun: Begun,
+    permit: Option<SocketPermit>,
 }
 
 /// A waiter's place at an attempt.
@@ -117,10 +126,13 @@ impl fmt::Display for Racing<'_> {
 }
 
 /// Connects to one of several addresses, in a task. The charge is that of one connect.
-pub(super) fn race(addresses: &[SocketAddr], cost: u64) -> io::Result<Stream<net::TcpStream>> {
-    let charge = Charge::new(cost)?;
+pub(super) fn race(
+    addresses: &[SocketAddr],
+    authority: &Authority<'_, CapNet>,
+) -> io::Result<Stream<net::TcpStream>> {
+    let charge = Charge::new(cost::CONNECT)?;
     let mut waiting = addresses.iter();
-    let mut begun: Vec<Begun> = Vec::new();
+    let mut begun: Vec<Attempting> = Vec::new();
     let mut due = parcae::time::now();
     let mut last = None;
     loop {
@@ -129,16 +141,28 @@ pub(super) fn race(addresses: &[SocketAddr], cost: u64) -> io::Result<Stream<net
             && let Some(address) = waiting.next()
         {
             due = now.checked_add(DELAY).unwrap_or(now);
-            match Begun::start(*address) {
+            let started = authority
+                .connect(*address)
+                .and_then(|permit| Ok(Attempting { begun: Begun::start(*address)?, permit }));
+            match started {
                 Ok(attempt) => begun.push(attempt),
-                Err(error) => last = Some(error),
+                Err(error) => {
+                    last = Some(error);
+                    due = now; // the next one begins at once
+                }
             }
         }
         let (mut places, mut wake) = (Vec::new(), (waiting.len() > 0).then_some(due));
         let mut at = 0;
         while at < begun.len() {
-            let looked = match begun[at].look() {
-                Ok(None) => begun.swap_remove(at).finish().map(Look::Done),
+            let looked = match begun[at].begun.look() {
+                Ok(None) => {
+                    let Attempting { begun, permit } = begun.swap_remove(at);
+                    begun.finish().map(|stream| Look::Done(stream.counted(permit)))
+                }
+                Ok(Some(Look::Done(stream))) => {
+                    Ok(Look::Done(stream.counted(begun.swap_remove(at).permit)))
+                }
                 Ok(Some(look)) => Ok(look),
                 Err(error) => {
                     begun.swap_remove(at);

@@ -1,12 +1,15 @@
 //! Datagrams on either backend, and UDP.
 
-use super::addr::ToSocketAddrs;
+use super::addr::{Addresses, ToSocketAddrs};
 use super::stream::{Name, Timeout, refuse_simulated};
 use super::tcp::first_of;
-use crate::error::not_replayable;
+use crate::authority::Authority;
+use crate::cost;
+use crate::error::{denied, not_replayable};
 use crate::sim;
 use crate::source::ready::Direction;
-use crate::source::{Attempt, Operation, Source};
+use crate::source::{Attempt, Charge, Operation, Source};
+use parcae::cap::{CapNet, SocketPermit};
 use parcae::io::IoPlace;
 use std::io;
 use std::net::{self, SocketAddr};
@@ -20,6 +23,7 @@ pub(super) struct Datagrams<S: AsFd> {
     backend: Backend<S>,
     name: Name,
     timeout: Timeout,
+    permit: Option<SocketPermit>,
 }
 
 #[derive(Debug)]
@@ -30,12 +34,22 @@ enum Backend<S: AsFd> {
 
 impl<S: AsFd> Datagrams<S> {
     pub(super) fn real(io: S, name: Name) -> Datagrams<S> {
-        Datagrams { backend: Backend::Os(Source::new(io)), name, timeout: Timeout::default() }
+        Datagrams::new(Backend::Os(Source::new(io)), name)
     }
 
     pub(super) fn simulated(mailbox: sim::Mailbox) -> Datagrams<S> {
         let name = mailbox.name().clone();
-        Datagrams { backend: Backend::Sim(mailbox), name, timeout: Timeout::default() }
+        Datagrams::new(Backend::Sim(mailbox), name)
+    }
+
+    fn new(backend: Backend<S>, name: Name) -> Datagrams<S> {
+        Datagrams { backend, name, timeout: Timeout::default(), permit: None }
+    }
+
+    /// Counted under a capability.
+    pub(super) fn counted(mut self, permit: Option<SocketPermit>) -> Datagrams<S> {
+        self.permit = permit;
+        self
     }
 
     /// Each datagram is taken until the kernel says that there is none: a short one is no sign.
@@ -46,7 +60,7 @@ impl<S: AsFd> Datagrams<S> {
     ) -> io::Result<(usize, Name)> {
         let operation = Operation {
             direction: Direction::Read,
-            cost: 1,
+            cost: cost::of_bytes(buffer.len()),
             timeout: self.timeout.get(),
             what: "receiving at",
             object: &self.name,
@@ -67,7 +81,7 @@ impl<S: AsFd> Datagrams<S> {
     ) -> io::Result<usize> {
         let operation = Operation {
             direction: Direction::Write,
-            cost: 1,
+            cost: cost::of_bytes(bytes.len()),
             timeout: None,
             what: "sending to",
             object: to,
@@ -110,13 +124,45 @@ impl UdpSocket {
     ///
     /// That of the last address.
     pub fn bind<A: ToSocketAddrs>(to: A) -> io::Result<UdpSocket> {
-        first_of(to.resolve()?, |to| {
-            if parcae::io::place() == IoPlace::Simulated {
-                let socket = Datagrams::simulated(sim::mailbox(Name::Inet(to))?);
-                return Ok(UdpSocket { socket, peer: OnceLock::new() });
-            }
-            UdpSocket::from_real(net::UdpSocket::bind(to)?)
+        UdpSocket::bind_by(&Authority::implicit()?, to)
+    }
+
+    /// As [`bind`](UdpSocket::bind), under a capability, whose set `connect` has the addresses that
+    /// the socket may send to.
+    ///
+    /// # Errors
+    ///
+    /// As for [`bind`](UdpSocket::bind), and the refusals of the capability.
+    pub fn bind_under<A: ToSocketAddrs>(cap: &CapNet, to: A) -> io::Result<UdpSocket> {
+        UdpSocket::bind_by(&Authority::shown(cap)?, to)
+    }
+
+    fn bind_by<A: ToSocketAddrs>(
+        authority: &Authority<'_, CapNet>,
+        to: A,
+    ) -> io::Result<UdpSocket> {
+        first_of(to.resolve_for(&|| authority.names())?, |to| {
+            let permit = authority.bind(to)?;
+            Charge::new(cost::SOCKET)?.keep();
+            let socket = if parcae::io::place() == IoPlace::Simulated {
+                Datagrams::simulated(sim::mailbox(Name::Inet(to))?)
+            } else {
+                UdpSocket::from_real(net::UdpSocket::bind(to)?)?.socket
+            };
+            Ok(UdpSocket { socket: socket.counted(permit), peer: OnceLock::new() })
         })
+    }
+
+    /// The addresses of an argument, if the socket may send to them.
+    fn targets<A: ToSocketAddrs>(&self, to: A) -> io::Result<Addresses> {
+        let permit = self.socket.permit.as_ref();
+        let names = || permit.map_or(Ok(()), |permit| permit.check_names().map_err(denied));
+        to.resolve_for(&names)
+    }
+
+    fn check_target(&self, to: SocketAddr) -> io::Result<()> {
+        let permit = self.socket.permit.as_ref();
+        permit.map_or(Ok(()), |permit| permit.check_connect(to).map_err(denied))
     }
 
     /// Takes a socket over from the standard library. It is made non-blocking, also for others that
@@ -159,7 +205,8 @@ impl UdpSocket {
     ///
     /// If there is a peer already, or the kernel refuses.
     pub fn connect<A: ToSocketAddrs>(&self, to: A) -> io::Result<()> {
-        first_of(to.resolve()?, |to| {
+        first_of(self.targets(to)?, |to| {
+            self.check_target(to)?;
             if let Backend::Os(source) = &self.socket.backend {
                 source.get().connect(to)?;
             }
@@ -173,7 +220,8 @@ impl UdpSocket {
     ///
     /// Those of the kernel; if the task is cancelled, it was not sent.
     pub fn send_to<A: ToSocketAddrs>(&self, bytes: &[u8], to: A) -> io::Result<usize> {
-        first_of(to.resolve()?, |to| {
+        first_of(self.targets(to)?, |to| {
+            self.check_target(to)?;
             self.socket.send_to(bytes, &Name::Inet(to), |io| io.send_to(bytes, to))
         })
     }

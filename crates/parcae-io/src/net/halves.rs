@@ -89,9 +89,38 @@ macro_rules! stream_methods {
                 self.stream.read_timeout.get()
             }
 
+            /// The stream for async code: see [`Async`](crate::compat::Async).
+            pub fn into_async(self) -> crate::compat::Async<$stream> {
+                crate::compat::Async::new(self)
+            }
+
             /// The timeout of writes.
             pub fn write_timeout(&self) -> Option<std::time::Duration> {
                 self.stream.write_timeout.get()
+            }
+        }
+
+        impl crate::compat::Polled for $stream {
+            fn poll_read(
+                &self,
+                wait: &mut crate::net::PolledWait,
+                context: &mut std::task::Context<'_>,
+                buffer: &mut [u8],
+            ) -> std::task::Poll<std::io::Result<usize>> {
+                self.stream.poll_read(wait, context, buffer)
+            }
+
+            fn poll_write(
+                &self,
+                wait: &mut crate::net::PolledWait,
+                context: &mut std::task::Context<'_>,
+                bytes: &[std::io::IoSlice<'_>],
+            ) -> std::task::Poll<std::io::Result<usize>> {
+                self.stream.poll_write_vectored(wait, context, bytes)
+            }
+
+            fn end_output(&self) -> std::io::Result<()> {
+                self.shutdown(std::net::Shutdown::Write)
             }
         }
 

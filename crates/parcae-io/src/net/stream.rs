@@ -1,10 +1,13 @@
 //! A stream of bytes on either backend: a descriptor, or a stream of the simulated network.
 
+use super::ops::{Receive, ReceiveVectored, Send, SendVectored, ShortRead};
+use crate::cost;
 use crate::error::not_replayable;
 use crate::sim;
 use crate::source::ready::Direction;
 use crate::source::{Attempt, Operation, Source};
 use crate::sys;
+use parcae::cap::SocketPermit;
 use parcae::io::IoPlace;
 use std::fmt;
 use std::io;
@@ -92,16 +95,19 @@ pub(crate) struct Stream<S: AsFd> {
     pub(crate) peer: Name,
     pub(crate) read_timeout: Timeout,
     pub(crate) write_timeout: Timeout,
+    /// Returned behind the backend: the descriptor is closed first.
+    permit: Option<SocketPermit>,
 }
 
 #[derive(Debug)]
 pub(crate) enum Backend<S: AsFd> {
     Os(Source<S>),
-    Sim(sim::SimStream),
+    /// Boxed: a real stream is small.
+    Sim(Box<sim::SimStream>),
 }
 
 /// An attempt that took so many bytes of so much room: that which was offered to the kernel.
-fn attempt(taken: usize, room: usize) -> Attempt<usize> {
+pub(super) fn attempt(taken: usize, room: usize) -> Attempt<usize> {
     // Nothing: the end of the stream, which stays ready.
     let full = taken == 0 || taken >= room.min(sys::MOST);
     if full { Attempt::Full(taken) } else { Attempt::Short(taken) }
@@ -118,12 +124,18 @@ impl<S: AsFd> Stream<S> {
 
     pub(crate) fn simulated(stream: sim::SimStream) -> Stream<S> {
         let peer = stream.peer().clone();
-        Stream::new(Backend::Sim(stream), peer)
+        Stream::new(Backend::Sim(Box::new(stream)), peer)
     }
 
     fn new(backend: Backend<S>, peer: Name) -> Stream<S> {
         let (read_timeout, write_timeout) = (Timeout::default(), Timeout::default());
-        Stream { backend, peer, read_timeout, write_timeout }
+        Stream { backend, peer, read_timeout, write_timeout, permit: None }
+    }
+
+    /// Counted under a capability.
+    pub(crate) fn counted(mut self, permit: Option<SocketPermit>) -> Stream<S> {
+        self.permit = permit;
+        self
     }
 
     /// The socket, registered nowhere.
@@ -137,32 +149,31 @@ impl<S: AsFd> Stream<S> {
         }
     }
 
-    fn reading(&self, bytes: usize) -> Operation<'_> {
+    pub(super) fn reading(&self, bytes: usize) -> Operation<'_> {
         Operation {
             direction: Direction::Read,
-            cost: Operation::cost_of(bytes),
+            cost: cost::of_bytes(bytes),
             timeout: self.read_timeout.get(),
             what: "reading from",
             object: &self.peer,
         }
     }
 
-    fn writing(&self, bytes: usize) -> Operation<'_> {
+    pub(super) fn writing(&self, bytes: usize) -> Operation<'_> {
         Operation {
             direction: Direction::Write,
-            cost: Operation::cost_of(bytes),
+            cost: cost::of_bytes(bytes),
             timeout: self.write_timeout.get(),
             what: "writing to",
             object: &self.peer,
         }
     }
 
-    /// A read that took so many bytes of so much room. A Unix socket ends a read behind bytes that
-    /// came with descriptors, whatever follows them.
-    fn has_read(&self, taken: usize, room: usize) -> Attempt<usize> {
+    /// A Unix socket ends a read behind bytes that came with descriptors, whatever follows them.
+    pub(super) fn short_read(&self) -> ShortRead {
         match self.peer {
-            Name::Inet(_) => attempt(taken, room),
-            Name::Unix(_) | Name::Unnamed => Attempt::Full(taken),
+            Name::Inet(_) => ShortRead::Drained,
+            Name::Unix(_) | Name::Unnamed => ShortRead::SaysNothing,
         }
     }
 
@@ -172,9 +183,10 @@ impl<S: AsFd> Stream<S> {
         }
         let operation = self.reading(buffer.len());
         match &self.backend {
-            Backend::Os(source) => source.operate(operation, |io| {
-                sys::recv(io.as_fd(), buffer, 0).map(|taken| self.has_read(taken, buffer.len()))
-            }),
+            Backend::Os(source) => {
+                let short = self.short_read();
+                source.operate_socket(operation, Receive { buffer, flags: 0, short })
+            }
             Backend::Sim(stream) => stream.read(operation, buffer, sim::Taking::Consume),
         }
     }
@@ -182,12 +194,19 @@ impl<S: AsFd> Stream<S> {
     pub(crate) fn read_vectored(&self, buffers: &mut [io::IoSliceMut<'_>]) -> io::Result<usize> {
         let room = sys::offered(buffers.iter().map(|buffer| buffer.len()));
         match &self.backend {
-            Backend::Os(source) if room > 0 => source.operate(self.reading(room), |io| {
-                sys::recv_vectored(io.as_fd(), buffers).map(|taken| self.has_read(taken, room))
-            }),
-            _ => match buffers.iter_mut().find(|buffer| !buffer.is_empty()) {
-                Some(buffer) => self.read(buffer),
-                None => Ok(0),
+            Backend::Os(source) if room > 0 => {
+                let op = ReceiveVectored::new(buffers, room, self.short_read());
+                source.operate_socket(self.reading(room), op)
+            }
+            // The first buffer that has room. If there is none among those that one call takes, it
+            // lies behind them.
+            backend => match (buffers.iter_mut().find(|buffer| !buffer.is_empty()), backend) {
+                // At the price of all.
+                (Some(buffer), Backend::Sim(stream)) if room > 0 => {
+                    stream.read(self.reading(room), buffer, sim::Taking::Consume)
+                }
+                (Some(buffer), _) => self.read(buffer),
+                (None, _) => Ok(0),
             },
         }
     }
@@ -199,9 +218,10 @@ impl<S: AsFd> Stream<S> {
         let operation = self.reading(buffer.len());
         match &self.backend {
             // The bytes stay: the stream is as ready as before.
-            Backend::Os(source) => source.operate(operation, |io| {
-                sys::recv(io.as_fd(), buffer, libc::MSG_PEEK).map(Attempt::Full)
-            }),
+            Backend::Os(source) => {
+                let (flags, short) = (libc::MSG_PEEK, ShortRead::SaysNothing);
+                source.operate_socket(operation, Receive { buffer, flags, short })
+            }
             Backend::Sim(stream) => stream.read(operation, buffer, sim::Taking::Peek),
         }
     }
@@ -212,9 +232,7 @@ impl<S: AsFd> Stream<S> {
         }
         let operation = self.writing(bytes.len());
         match &self.backend {
-            Backend::Os(source) => source.operate(operation, |io| {
-                sys::send(io.as_fd(), bytes).map(|taken| attempt(taken, bytes.len()))
-            }),
+            Backend::Os(source) => source.operate_socket(operation, Send { bytes }),
             Backend::Sim(stream) => stream.write(operation, bytes),
         }
     }
@@ -222,12 +240,16 @@ impl<S: AsFd> Stream<S> {
     pub(crate) fn write_vectored(&self, bytes: &[io::IoSlice<'_>]) -> io::Result<usize> {
         let given = sys::offered(bytes.iter().map(|bytes| bytes.len()));
         match &self.backend {
-            Backend::Os(source) if given > 0 => source.operate(self.writing(given), |io| {
-                sys::send_vectored(io.as_fd(), bytes).map(|taken| attempt(taken, given))
-            }),
-            _ => match bytes.iter().find(|bytes| !bytes.is_empty()) {
-                Some(bytes) => self.write(bytes),
-                None => Ok(0),
+            Backend::Os(source) if given > 0 => {
+                source.operate_socket(self.writing(given), SendVectored::new(bytes, given))
+            }
+            backend => match (bytes.iter().find(|bytes| !bytes.is_empty()), backend) {
+                // As above.
+                (Some(bytes), Backend::Sim(stream)) if given > 0 => {
+                    stream.write(self.writing(given), bytes)
+                }
+                (Some(bytes), _) => self.write(bytes),
+                (None, _) => Ok(0),
             },
         }
     }

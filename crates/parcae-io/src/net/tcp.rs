@@ -4,19 +4,20 @@ use super::accept::{Accepts, Incoming, Listening};
 use super::addr::{Addresses, ToSocketAddrs};
 use super::connect;
 use super::halves::{stream_halves, stream_methods};
+use super::ops::Accepted;
 use super::stream::{Backend, Name, Stream, refuse_simulated};
+use crate::authority::Authority;
+use crate::cost;
 use crate::sim;
 use crate::source::ready::Direction;
 use crate::source::{Attempt, Charge, Operation, Source};
 use crate::sys::{self, Connecting};
+use parcae::cap::CapNet;
 use parcae::io::IoPlace;
 use std::io;
 use std::net::{self, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
-
-/// The cost of a connect.
-const CONNECT: u64 = 2;
 
 /// A TCP connection, as `std::net::TcpStream`.
 ///
@@ -62,12 +63,55 @@ impl TcpStream {
     /// That of the last attempt; if there is no address, `InvalidInput`; if the name is not known;
     /// if the task is cancelled, see [`is_cancelled`](crate::is_cancelled).
     pub fn connect<A: ToSocketAddrs>(to: A) -> io::Result<TcpStream> {
-        let addresses = to.resolve()?;
+        TcpStream::connect_by(&Authority::implicit()?, to)
+    }
+
+    /// As [`connect`](TcpStream::connect), under a capability: the form of the sovereign profile.
+    ///
+    /// ```
+    /// use parcae::cap::{AddressSet, Delegation, NetLimits};
+    /// use parcae::prelude::*;
+    /// use parcae::profile::Sovereign;
+    /// use parcae_io::net::TcpStream;
+    /// use std::io::ErrorKind;
+    ///
+    /// let rt = Runtime::builder().profile::<Sovereign>().build()?;
+    /// let connect = "127.0.0.1:5432, 127.0.0.1:1".parse()?;
+    /// let limits = NetLimits { bind: AddressSet::NONE, connect, max_sockets: 16 };
+    /// let net = rt.cap_net(limits, Delegation::Forbidden);
+    /// rt.run(|_| {
+    ///     // Allowed; no one listens there.
+    ///     let error = TcpStream::connect_under(&net, "127.0.0.1:1").unwrap_err();
+    ///     assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
+    ///     // Not in the set.
+    ///     let error = TcpStream::connect_under(&net, "127.0.0.1:2").unwrap_err();
+    ///     assert_eq!(error.kind(), ErrorKind::PermissionDenied);
+    ///     // No capability is shown.
+    ///     let error = TcpStream::connect("127.0.0.1:1").unwrap_err();
+    ///     assert!(error.to_string().contains("pass a `&CapNet`"), "{error}");
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`connect`](TcpStream::connect); `PermissionDenied` if the capability allows none of
+    /// the addresses, `QuotaExceeded` if it has no place for another socket.
+    pub fn connect_under<A: ToSocketAddrs>(cap: &CapNet, to: A) -> io::Result<TcpStream> {
+        TcpStream::connect_by(&Authority::shown(cap)?, to)
+    }
+
+    fn connect_by<A: ToSocketAddrs>(
+        authority: &Authority<'_, CapNet>,
+        to: A,
+    ) -> io::Result<TcpStream> {
+        let addresses = to.resolve_for(&|| authority.names())?;
         if addresses.len() > 1 && parcae::io::place() != IoPlace::Thread {
             let addresses: Vec<_> = addresses.collect();
-            return Ok(TcpStream { stream: connect::race(&addresses, CONNECT)? });
+            return Ok(TcpStream { stream: connect::race(&addresses, authority)? });
         }
-        first_of(addresses, |to| TcpStream::connect_to(to, None))
+        first_of(addresses, |to| TcpStream::connect_to(authority, to, None))
     }
 
     /// As [`connect`](TcpStream::connect), to one address and with a timeout.
@@ -76,38 +120,61 @@ impl TcpStream {
     ///
     /// `TimedOut`, or as for [`connect`](TcpStream::connect).
     pub fn connect_timeout(to: &SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
-        TcpStream::connect_to(*to, Some(timeout))
+        TcpStream::connect_to(&Authority::implicit()?, *to, Some(timeout))
     }
 
-    fn connect_to(to: SocketAddr, timeout: Option<Duration>) -> io::Result<TcpStream> {
+    /// As [`connect_timeout`](TcpStream::connect_timeout), under a capability: see
+    /// [`connect_under`](TcpStream::connect_under).
+    ///
+    /// # Errors
+    ///
+    /// `TimedOut`, or as for [`connect_under`](TcpStream::connect_under).
+    pub fn connect_timeout_under(
+        cap: &CapNet,
+        to: &SocketAddr,
+        timeout: Duration,
+    ) -> io::Result<TcpStream> {
+        TcpStream::connect_to(&Authority::shown(cap)?, *to, Some(timeout))
+    }
+
+    fn connect_to(
+        authority: &Authority<'_, CapNet>,
+        to: SocketAddr,
+        timeout: Option<Duration>,
+    ) -> io::Result<TcpStream> {
+        let permit = authority.connect(to)?;
         let peer = Name::Inet(to);
         let operation = Operation {
             direction: Direction::Write,
-            cost: CONNECT,
+            cost: cost::CONNECT,
             timeout,
             what: "connecting to",
             object: &peer,
         };
         if parcae::io::place() == IoPlace::Simulated {
             let stream = sim::connect(operation, peer.clone())?;
-            return Ok(TcpStream { stream: Stream::simulated(stream) });
+            return Ok(TcpStream { stream: Stream::simulated(stream).counted(permit) });
         }
         // First: a connect that cannot be paid for sends nothing.
-        let charge = Charge::new(CONNECT)?;
+        let charge = Charge::new(cost::CONNECT)?;
         let operation = Operation { cost: 0, ..operation };
-        let (socket, state) = sys::connect_tcp(to)?;
+        let (socket, state) = sys::connect_tcp(to).inspect_err(|_| charge.keep())?;
         let socket = Source::new(net::TcpStream::from(socket));
         let mut asked = state == Connecting::Done;
-        socket.operate(operation, |socket| {
+        let connected = socket.operate(operation, |socket| {
             // Not connected: the socket becomes writable when it is decided.
             if !asked {
                 asked = true;
                 return Err(io::ErrorKind::WouldBlock.into());
             }
-            connect::connected(socket).map(Attempt::Full)
-        })?;
-        charge.keep();
-        Ok(TcpStream { stream: connect::finish(socket, to)? })
+            let outcome = connect::connected(socket);
+            if !matches!(&outcome, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
+                charge.keep(); // it is decided, if only by a refusal
+            }
+            outcome.map(Attempt::Full)
+        });
+        connected?;
+        Ok(TcpStream { stream: connect::finish(socket, to)?.counted(permit) })
     }
 
     /// The address of the peer.
@@ -207,18 +274,41 @@ pub struct TcpListener {
 }
 
 impl TcpListener {
-    /// Listens on the first of the addresses that is free. Port 0 chooses one.
+    /// Listens on the first of the addresses that is free. Port 0 chooses one. As many connections
+    /// may wait to be accepted as the kernel allows (`net.core.somaxconn`, 4096 unless changed).
     ///
     /// # Errors
     ///
     /// That of the last address.
     pub fn bind<A: ToSocketAddrs>(to: A) -> io::Result<TcpListener> {
-        first_of(to.resolve()?, |to| {
-            if parcae::io::place() == IoPlace::Simulated {
-                let listening = Listening::simulated(sim::listen(Name::Inet(to))?);
-                return Ok(TcpListener { listening });
-            }
-            TcpListener::from_real(net::TcpListener::bind(to)?)
+        TcpListener::bind_by(&Authority::implicit()?, to)
+    }
+
+    /// As [`bind`](TcpListener::bind), under a capability, which its connections count against,
+    /// too: see [`TcpStream::connect_under`].
+    ///
+    /// # Errors
+    ///
+    /// As for [`bind`](TcpListener::bind) and [`TcpStream::connect_under`].
+    pub fn bind_under<A: ToSocketAddrs>(cap: &CapNet, to: A) -> io::Result<TcpListener> {
+        TcpListener::bind_by(&Authority::shown(cap)?, to)
+    }
+
+    fn bind_by<A: ToSocketAddrs>(
+        authority: &Authority<'_, CapNet>,
+        to: A,
+    ) -> io::Result<TcpListener> {
+        first_of(to.resolve_for(&|| authority.names())?, |to| {
+            let permit = authority.bind(to)?;
+            Charge::new(cost::SOCKET)?.keep();
+            let listening = if parcae::io::place() == IoPlace::Simulated {
+                Listening::simulated(sim::listen(Name::Inet(to))?)
+            } else {
+                let listener = net::TcpListener::bind(to)?;
+                sys::lengthen_backlog(listener.as_fd())?;
+                TcpListener::from_real(listener)?.listening
+            };
+            Ok(TcpListener { listening: listening.counted(permit) })
         })
     }
 
@@ -257,8 +347,9 @@ impl TcpListener {
     ///
     /// Those of the kernel, also passing ones; [`incoming`](TcpListener::incoming) survives them.
     pub fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
-        let real = |io: &net::TcpListener| {
-            io.accept().map(|(stream, peer)| Stream::real(stream, Name::Inet(peer)))
+        let real = |(socket, peer): Accepted| {
+            let peer = peer.ok_or(io::ErrorKind::ConnectionAborted)?;
+            Ok(Stream::real(socket.into(), Name::Inet(peer)))
         };
         let stream = self.listening.accept(real)?;
         let peer = stream.peer.inet()?;

@@ -3,11 +3,15 @@
 use super::accept::{Accepts, Incoming, Listening};
 use super::datagram::Datagrams;
 use super::halves::{stream_halves, stream_methods};
+use super::ops::Accepted;
 use super::stream::{Name, Stream, refuse_simulated};
+use crate::authority::Authority;
+use crate::cost;
 use crate::sim;
 use crate::source::ready::Direction;
 use crate::source::{Charge, Operation};
 use crate::sys;
+use parcae::cap::{CapNet, NetUse};
 use parcae::io::IoPlace;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -50,30 +54,48 @@ impl UnixStream {
     ///
     /// If no one listens there, or the task is cancelled.
     pub fn connect<P: AsRef<Path>>(path: P) -> io::Result<UnixStream> {
-        let path = path.as_ref();
+        UnixStream::connect_by(&Authority::implicit()?, path.as_ref())
+    }
+
+    /// As [`connect`](UnixStream::connect), under a capability whose set `connect` is
+    /// [`AddressSet::ANY`](parcae::cap::AddressSet::ANY): sets name addresses, not paths.
+    ///
+    /// # Errors
+    ///
+    /// As for [`connect`](UnixStream::connect), and the refusals of the capability.
+    pub fn connect_under<P: AsRef<Path>>(cap: &CapNet, path: P) -> io::Result<UnixStream> {
+        UnixStream::connect_by(&Authority::shown(cap)?, path.as_ref())
+    }
+
+    fn connect_by(authority: &Authority<'_, CapNet>, path: &Path) -> io::Result<UnixStream> {
+        let permit = authority.path(NetUse::Connect)?;
         let peer = Name::Unix(path.into());
         if parcae::io::place() == IoPlace::Simulated {
             let operation = Operation {
                 direction: Direction::Write,
-                cost: 2,
+                cost: cost::CONNECT,
                 timeout: None,
                 what: "connecting to",
                 object: &peer,
             };
             let stream = sim::connect(operation, peer.clone())?;
-            return Ok(UnixStream { stream: Stream::simulated(stream) });
+            return Ok(UnixStream { stream: Stream::simulated(stream).counted(permit) });
         }
-        let charge = Charge::new(2)?;
+        let charge = Charge::new(cost::CONNECT)?;
         loop {
             match sys::connect_unix(path) {
                 Ok(socket) => {
                     charge.keep();
-                    return Ok(UnixStream { stream: Stream::real(socket.into(), peer) });
+                    let stream = Stream::real(socket.into(), peer).counted(permit);
+                    return Ok(UnixStream { stream });
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     parcae::time::sleep(PAUSE).map_err(crate::error::from_task)?;
                 }
-                Err(error) => return Err(error),
+                Err(error) => {
+                    charge.keep(); // it has happened, and failed
+                    return Err(error);
+                }
             }
         }
     }
@@ -84,14 +106,31 @@ impl UnixStream {
     ///
     /// If the kernel refuses.
     pub fn pair() -> io::Result<(UnixStream, UnixStream)> {
+        UnixStream::pair_by(&Authority::implicit()?)
+    }
+
+    /// As [`pair`](UnixStream::pair), under a capability, which both count against.
+    ///
+    /// # Errors
+    ///
+    /// As for [`pair`](UnixStream::pair); `QuotaExceeded` if it has no place for both.
+    pub fn pair_under(cap: &CapNet) -> io::Result<(UnixStream, UnixStream)> {
+        UnixStream::pair_by(&Authority::shown(cap)?)
+    }
+
+    fn pair_by(authority: &Authority<'_, CapNet>) -> io::Result<(UnixStream, UnixStream)> {
+        let permits = (authority.admit(CapNet::admit)?, authority.admit(CapNet::admit)?);
+        Charge::new(cost::SOCKET)?.keep();
         if parcae::io::place() == IoPlace::Simulated {
             let (left, right) = sim::pair()?;
-            let stream = |end| UnixStream { stream: Stream::simulated(end) };
-            return Ok((stream(left), stream(right)));
+            let stream =
+                |end, permit| UnixStream { stream: Stream::simulated(end).counted(permit) };
+            return Ok((stream(left, permits.0), stream(right, permits.1)));
         }
         let (left, right) = net::UnixStream::pair()?;
-        let stream = |end| UnixStream { stream: Stream::real(end, Name::Unnamed) };
-        Ok((stream(left), stream(right)))
+        let stream =
+            |end, permit| UnixStream { stream: Stream::real(end, Name::Unnamed).counted(permit) };
+        Ok((stream(left, permits.0), stream(right, permits.1)))
     }
 }
 
@@ -111,16 +150,31 @@ impl UnixListener {
     ///
     /// If there is a file already, or the kernel refuses.
     pub fn bind<P: AsRef<Path>>(path: P) -> io::Result<UnixListener> {
-        let path = path.as_ref();
+        UnixListener::bind_by(&Authority::implicit()?, path.as_ref())
+    }
+
+    /// As [`bind`](UnixListener::bind), under a capability: see [`UnixStream::connect_under`].
+    ///
+    /// # Errors
+    ///
+    /// As for [`bind`](UnixListener::bind), and the refusals of the capability.
+    pub fn bind_under<P: AsRef<Path>>(cap: &CapNet, path: P) -> io::Result<UnixListener> {
+        UnixListener::bind_by(&Authority::shown(cap)?, path.as_ref())
+    }
+
+    fn bind_by(authority: &Authority<'_, CapNet>, path: &Path) -> io::Result<UnixListener> {
+        let permit = authority.path(NetUse::Bind)?;
         let name = Name::Unix(path.into());
+        Charge::new(cost::SOCKET)?.keep();
         let listening = if parcae::io::place() == IoPlace::Simulated {
             Listening::simulated(sim::listen(name)?)
         } else {
             let listener = net::UnixListener::bind(path)?;
+            sys::lengthen_backlog(listener.as_fd())?;
             listener.set_nonblocking(true)?;
             Listening::real(listener, name)
         };
-        Ok(UnixListener { listening })
+        Ok(UnixListener { listening: listening.counted(permit) })
     }
 
     /// Takes a listener over from the standard library. It is made non-blocking, also for others
@@ -153,9 +207,7 @@ impl UnixListener {
     ///
     /// Those of the kernel, also passing ones; [`incoming`](UnixListener::incoming) survives them.
     pub fn accept(&self) -> io::Result<UnixStream> {
-        let real = |io: &net::UnixListener| {
-            io.accept().map(|(stream, _)| Stream::real(stream, Name::Unnamed))
-        };
+        let real = |(socket, _): Accepted| Ok(Stream::real(socket.into(), Name::Unnamed));
         Ok(UnixStream { stream: self.listening.accept(real)? })
     }
 
@@ -198,11 +250,28 @@ impl UnixDatagram {
     ///
     /// If there is a file already, or the kernel refuses.
     pub fn bind<P: AsRef<Path>>(path: P) -> io::Result<UnixDatagram> {
-        let name = Name::Unix(path.as_ref().into());
-        if parcae::io::place() == IoPlace::Simulated {
-            return Ok(UnixDatagram { socket: Datagrams::simulated(sim::mailbox(name)?) });
-        }
-        UnixDatagram::real(net::UnixDatagram::bind(path)?, name)
+        UnixDatagram::bind_by(&Authority::implicit()?, path.as_ref())
+    }
+
+    /// As [`bind`](UnixDatagram::bind), under a capability: see [`UnixStream::connect_under`].
+    ///
+    /// # Errors
+    ///
+    /// As for [`bind`](UnixDatagram::bind), and the refusals of the capability.
+    pub fn bind_under<P: AsRef<Path>>(cap: &CapNet, path: P) -> io::Result<UnixDatagram> {
+        UnixDatagram::bind_by(&Authority::shown(cap)?, path.as_ref())
+    }
+
+    fn bind_by(authority: &Authority<'_, CapNet>, path: &Path) -> io::Result<UnixDatagram> {
+        let permit = authority.path(NetUse::Bind)?;
+        let name = Name::Unix(path.into());
+        Charge::new(cost::SOCKET)?.keep();
+        let socket = if parcae::io::place() == IoPlace::Simulated {
+            Datagrams::simulated(sim::mailbox(name)?)
+        } else {
+            UnixDatagram::real(net::UnixDatagram::bind(path)?, name)?.socket
+        };
+        Ok(UnixDatagram { socket: socket.counted(permit) })
     }
 
     /// A socket without a name, which can send.
@@ -211,10 +280,29 @@ impl UnixDatagram {
     ///
     /// If the kernel refuses.
     pub fn unbound() -> io::Result<UnixDatagram> {
-        if parcae::io::place() == IoPlace::Simulated {
-            return Ok(UnixDatagram { socket: Datagrams::simulated(sim::mailbox(Name::Unnamed)?) });
-        }
-        UnixDatagram::real(net::UnixDatagram::unbound()?, Name::Unnamed)
+        UnixDatagram::unbound_by(&Authority::implicit()?)
+    }
+
+    /// As [`unbound`](UnixDatagram::unbound), under a capability: see
+    /// [`UnixStream::connect_under`].
+    ///
+    /// # Errors
+    ///
+    /// As for [`unbound`](UnixDatagram::unbound), and the refusals of the capability.
+    pub fn unbound_under(cap: &CapNet) -> io::Result<UnixDatagram> {
+        UnixDatagram::unbound_by(&Authority::shown(cap)?)
+    }
+
+    fn unbound_by(authority: &Authority<'_, CapNet>) -> io::Result<UnixDatagram> {
+        // It sends to paths.
+        let permit = authority.path(NetUse::Connect)?;
+        Charge::new(cost::SOCKET)?.keep();
+        let socket = if parcae::io::place() == IoPlace::Simulated {
+            Datagrams::simulated(sim::mailbox(Name::Unnamed)?)
+        } else {
+            UnixDatagram::real(net::UnixDatagram::unbound()?, Name::Unnamed)?.socket
+        };
+        Ok(UnixDatagram { socket: socket.counted(permit) })
     }
 
     fn real(socket: net::UnixDatagram, name: Name) -> io::Result<UnixDatagram> {

@@ -11,24 +11,43 @@
 //! the slot's generation. An event of a descriptor that was closed while the event was on its way
 //! finds another generation, and is dropped.
 //!
+//! # The ring
+//!
+//! The descriptor of the worker's ring (`ring`) is registered as well: completions end the sleep.
+//! Before the worker waits it submits the ring's queue and takes completions that are there, and it
+//! looks at them again after the wait: the kernel may have posted some at the end of that call.
+//!
 //! # The bell
 //!
 //! The eventfd is registered edge-triggered and never read: each write is a new edge, which ends
 //! the present wait or the next one. Its count would overflow after 2^64 writes.
 
+use super::ring::{self, Flying, Ring, Room};
 use crate::source::slot::{self, Key};
 use crate::sys::{self, Timeouts};
 use parcae::io::KernelEvents;
+use parcae::runtime::SocketBackend;
+use std::fmt::Write;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// The most events that are taken at once.
 const BATCH: usize = 256;
 /// The data of the bell's events: the key of no slot.
 const BELL: u64 = u64::MAX;
+/// The data of the ring's events: the key of no slot, either.
+const RING: u64 = u64::MAX - 1;
+/// The longest sleep while the kernel has not taken all entries of the ring: it is out of memory.
+const SOON: Duration = Duration::from_millis(1);
+
+/// How sockets of the worker are used, in `Epoll::sockets`.
+const BY_READINESS: u8 = 0;
+const BY_RING: u8 = 1;
+/// The ring was chosen, and the kernel refuses it.
+const REFUSED: u8 = 2;
 
 /// The poller of one worker.
 pub(crate) struct Epoll {
@@ -39,6 +58,10 @@ pub(crate) struct Epoll {
     /// Where the kernel writes events. Used by the worker alone.
     events: Mutex<Box<[libc::epoll_event]>>,
     timeouts: Timeouts,
+    /// The ring of the worker, made by its first operation; none if the kernel refuses.
+    ring: OnceLock<Option<Ring>>,
+    /// How sockets are used, for observers.
+    sockets: AtomicU8,
 }
 
 impl Epoll {
@@ -52,7 +75,49 @@ impl Epoll {
             watched: AtomicUsize::new(0),
             events: Mutex::new(vec![empty; BATCH].into()),
             timeouts: Timeouts::new(),
+            ring: OnceLock::new(),
+            sockets: AtomicU8::new(BY_READINESS),
         }))
+    }
+
+    /// The ring of this worker, whose completions its poller reaps. Called by the worker.
+    pub(crate) fn ring(&self) -> Option<&Ring> {
+        let make = || {
+            let room = match parcae::io::socket_place() {
+                (_, SocketBackend::Ring) => Room::Sockets,
+                _ => Room::Files,
+            };
+            let ring = Ring::new(room).ok()?;
+            // Level-triggered: an event lasts until all completions are reaped.
+            sys::epoll_add(self.fd.as_fd(), ring.as_fd(), libc::EPOLLIN, RING).ok()?;
+            Some(ring)
+        };
+        self.ring.get_or_init(make).as_ref()
+    }
+
+    /// The same, for sockets; `None` if the kernel does not do them.
+    pub(crate) fn ring_of_sockets(&self) -> Option<&Ring> {
+        let ring = ring::is_for_sockets().then(|| self.ring()).flatten();
+        let now = if ring.is_some() { BY_RING } else { REFUSED };
+        // Relaxed, both: for observers.
+        if self.sockets.load(Ordering::Relaxed) != now {
+            self.sockets.store(now, Ordering::Relaxed);
+        }
+        ring
+    }
+
+    fn made_ring(&self) -> Option<&Ring> {
+        self.ring.get().and_then(Option::as_ref)
+    }
+
+    /// Cancels an operation of the ring. Called by any thread: the worker submits the cancel.
+    pub(super) fn cancel(&self, op: &Arc<Flying>) {
+        if let Some(ring) = self.made_ring() {
+            ring.cancel(op);
+        }
+        if parcae::io::events_here() != self.address() {
+            sys::eventfd_write(self.bell.as_fd()); // its worker may sleep
+        }
     }
 
     /// Registers a descriptor for good. If it is ready already, that is the first event.
@@ -80,16 +145,29 @@ impl Epoll {
 impl KernelEvents for Epoll {
     fn poll(&self, timeout: Option<Duration>) -> usize {
         let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
-        let taken = self.timeouts.epoll_wait(self.fd.as_fd(), &mut events, timeout);
+        let ring = self.made_ring();
         let mut found = 0;
-        for event in &events[..taken] {
-            let (bits, data) = (event.events, event.u64); // packed on x86_64: copied
-            if data != BELL {
-                found += 1;
-                slot::deliver(Key(data), bits);
+        let mut timeout = timeout;
+        if let Some(ring) = ring {
+            found = ring.turn();
+            if found > 0 {
+                timeout = Some(Duration::ZERO);
+            } else if ring.is_behind() {
+                timeout = Some(timeout.map_or(SOON, |timeout| timeout.min(SOON)));
             }
         }
-        found
+        let taken = self.timeouts.epoll_wait(self.fd.as_fd(), &mut events, timeout);
+        for event in &events[..taken] {
+            let (bits, data) = (event.events, event.u64); // packed on x86_64: copied
+            match data {
+                BELL | RING => {}
+                data => {
+                    found += 1;
+                    slot::deliver(Key(data), bits);
+                }
+            }
+        }
+        found + ring.map_or(0, Ring::reap)
     }
 
     fn ring(&self) {
@@ -97,13 +175,34 @@ impl KernelEvents for Epoll {
     }
 
     fn is_watching(&self) -> bool {
-        self.watched.load(Ordering::Relaxed) > 0 // as in `add`
+        // Relaxed: as in `add`.
+        self.watched.load(Ordering::Relaxed) > 0 || self.made_ring().is_some_and(Ring::is_flying)
     }
 
     fn close(&self) {
-        if self.is_watching() {
-            slot::leave_home(self);
+        if self.watched.load(Ordering::Relaxed) > 0 {
+            slot::leave_home(self); // Relaxed: as in `add`
         }
+    }
+
+    fn describe(&self) -> String {
+        // Relaxed, both: for observers.
+        let sockets = match self.sockets.load(Ordering::Relaxed) {
+            BY_RING => "sockets by io_uring",
+            REFUSED => "sockets by epoll: the kernel refuses io_uring",
+            _ => "sockets by epoll",
+        };
+        let watched = self.watched.load(Ordering::Relaxed);
+        let mut text = format!("{sockets}; {watched} descriptors in epoll");
+        if let Some(ring) = self.made_ring() {
+            // Into a String: cannot fail.
+            let _ = write!(text, ", {} operations in io_uring", ring.operations());
+        }
+        text
+    }
+
+    fn neglected(&self) -> usize {
+        slot::with_input(self) + self.made_ring().map_or(0, Ring::completed)
     }
 }
 

@@ -4,3 +4,4 @@
 //! the simulated world (`crate::sim`) wakes its waiters itself.
 
 pub(crate) mod epoll;
+pub(crate) mod ring;

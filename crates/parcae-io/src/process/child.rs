@@ -7,6 +7,7 @@ use crate::sim;
 use crate::source::ready::Direction;
 use crate::source::{Attempt, Operation, Source};
 use crate::sys;
+use parcae::cap::ChildPermit;
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -58,6 +59,7 @@ pub struct Child {
     pub stdout: Option<ChildStdout>,
     /// The pipe from its error output, if it was asked for.
     pub stderr: Option<ChildStderr>,
+    permit: Option<ChildPermit>,
 }
 
 #[derive(Debug)]
@@ -126,6 +128,7 @@ impl Child {
                 .map(ChildStdin),
             stdout: stdout.map(|pipe| reader(pipe.into())).transpose()?.map(ChildStdout),
             stderr: stderr.map(|pipe| reader(pipe.into())).transpose()?.map(ChildStderr),
+            permit: None,
         })
     }
 
@@ -136,7 +139,13 @@ impl Child {
         stdout: Option<ChildStdout>,
         stderr: Option<ChildStderr>,
     ) -> Child {
-        Child { process: Process::Sim(child), on_drop, stdin, stdout, stderr }
+        Child { process: Process::Sim(child), on_drop, stdin, stdout, stderr, permit: None }
+    }
+
+    /// Counted under a capability.
+    pub(super) fn counted(mut self, permit: Option<ChildPermit>) -> Child {
+        self.permit = permit;
+        self
     }
 
     /// The number of the process.

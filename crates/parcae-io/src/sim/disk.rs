@@ -15,8 +15,8 @@ use super::drive::{Stop, WaitList, operate};
 use super::random::Random;
 use super::{Host, World, host};
 use crate::fs::{FileType, Metadata, OpenOptions};
-use crate::source::Operation;
 use crate::source::ready::Direction;
+use crate::source::{Charge, Operation};
 use std::collections::BTreeMap;
 use std::io::{self, SeekFrom};
 use std::net::IpAddr;
@@ -310,6 +310,30 @@ pub(crate) fn rename(cost: u64, from: &Path, to: &Path) -> io::Result<()> {
     })
 }
 
+/// Copies the bytes of a file. One operation: no other task sees half of it.
+pub(crate) fn copy(cost: u64, from: &Path, to: &Path) -> io::Result<u64> {
+    let (from, to) = (absolute(from), absolute(to));
+    on_disk(cost, "copying", &from, |disk| {
+        let Entry::File(source) = disk.entry(&from)? else {
+            return Err(io::ErrorKind::InvalidInput.into()); // as std says
+        };
+        let bytes = lock(source).now.clone();
+        disk.parent(&to)?;
+        if let Some(space) = disk.space
+            && bytes.len() as u64 > space.saturating_sub(disk.used())
+        {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let place = disk.now.entry(to.clone()).or_insert_with(|| Entry::File(Arc::default()));
+        let Entry::File(target) = place else {
+            return Err(io::ErrorKind::IsADirectory.into());
+        };
+        let count = bytes.len() as u64;
+        lock(target).now = bytes;
+        Ok(count)
+    })
+}
+
 /// Takes a tree out of a table of names.
 trait ExtractFrom {
     fn extract_from(&mut self, root: &Path) -> Vec<(PathBuf, Entry)>;
@@ -372,6 +396,7 @@ pub(crate) fn open_file(cost: u64, path: &Path, options: &OpenOptions) -> io::Re
     let writes = options.write || options.append;
     let makes = options.create || options.create_new;
     if !writes && (!options.read || options.truncate || makes) {
+        Charge::new(cost)?.keep(); // asked, and refused
         let text = "the options open the file for nothing, or make it without writing to it";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }
@@ -435,6 +460,7 @@ impl SimFile {
         offset: Option<u64>,
     ) -> io::Result<usize> {
         if !self.options.read {
+            Charge::new(cost)?.keep(); // as in `open_file`
             return Err(io::Error::from_raw_os_error(libc::EBADF));
         }
         self.on_bytes(cost, "reading from", |cursor, inode, _| {
@@ -442,7 +468,8 @@ impl SimFile {
             let there = &inode.now[start..];
             let count = cursor.random.portion(there.len().min(buffer.len()));
             buffer[..count].copy_from_slice(&there[..count]);
-            if offset.is_none() {
+            // Behind the end there is nothing, and the cursor stays.
+            if offset.is_none() && count > 0 {
                 cursor.at = (start + count) as u64;
             }
             Ok(count)
@@ -452,6 +479,7 @@ impl SimFile {
     pub(crate) fn write(&self, cost: u64, bytes: &[u8], offset: Option<u64>) -> io::Result<usize> {
         let OpenOptions { write, append, .. } = self.options;
         if !write && !append {
+            Charge::new(cost)?.keep(); // as in `open_file`
             return Err(io::Error::from_raw_os_error(libc::EBADF));
         }
         self.on_bytes(cost, "writing to", |cursor, inode, room| {
@@ -488,6 +516,7 @@ impl SimFile {
 
     pub(crate) fn set_len(&self, cost: u64, size: u64) -> io::Result<()> {
         if !self.options.write && !self.options.append {
+            Charge::new(cost)?.keep(); // as in `open_file`
             return Err(io::ErrorKind::InvalidInput.into());
         }
         self.on_bytes(cost, "cutting", |_, inode, room| {
@@ -500,7 +529,8 @@ impl SimFile {
         })
     }
 
-    pub(crate) fn metadata(&self, _cost: u64) -> io::Result<Metadata> {
+    pub(crate) fn metadata(&self, cost: u64) -> io::Result<Metadata> {
+        Charge::new(cost)?.keep();
         Ok(facts(&self.entry))
     }
 

@@ -47,12 +47,21 @@ impl WaitList {
 
     /// Enters the running task, which leaves before its wait returns.
     pub(super) fn enter(&self) -> u64 {
+        // SAFETY: removed by `leave`, which the callers call in a destructor, or by `wake`; both
+        // under the lock.
+        self.push(unsafe { IoWaiter::here() })
+    }
+
+    /// Enters a future that is polled with this waker.
+    pub(super) fn enter_waker(&self, waker: &std::task::Waker) -> u64 {
+        self.push(IoWaiter::of(waker))
+    }
+
+    fn push(&self, waiter: IoWaiter) -> u64 {
         let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let ticket = list.0;
         list.0 += 1;
-        // SAFETY: removed by `leave`, which the callers call in a destructor, or by `wake`; both
-        // under the lock.
-        list.1.push((ticket, unsafe { IoWaiter::here() }));
+        list.1.push((ticket, waiter));
         ticket
     }
 

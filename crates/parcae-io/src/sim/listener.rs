@@ -8,7 +8,7 @@ use super::drive::{Stop, WaitList, operate};
 use super::faults::CONNECTING;
 use super::pipe::{SimStream, ends};
 use super::{Name, World, host};
-use crate::source::Operation;
+use crate::source::{Charge, Operation};
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
@@ -113,7 +113,11 @@ impl Drop for SimListener {
 
 /// Connects to a listener.
 pub(crate) fn connect(operation: Operation<'_>, to: Name) -> io::Result<SimStream> {
-    let mut connecting = SimConnecting::begin(to)?;
+    let begun = SimConnecting::begin(to);
+    if begun.is_err() {
+        Charge::new(operation.cost)?.keep(); // it has happened, and failed
+    }
+    let mut connecting = begun?;
     let (unused, backlog) = (WaitList::default(), connecting.backlog.clone());
     let room = backlog.as_ref().map_or(&unused, |backlog| &backlog.room);
     operate(operation, room, || connecting.step())

@@ -61,12 +61,14 @@ mod listener;
 mod mailbox;
 mod names;
 mod pipe;
+mod polled;
 mod random;
 
 pub use child::{ProgramCall, ProgramEnd, set_program};
 pub(crate) use child::{ScriptEnd, SimChild, start};
 pub(crate) use disk::{
-    Removed, SimFile, create_dir, create_dir_all, metadata, open_file, read_dir, remove, rename,
+    Removed, SimFile, copy, create_dir, create_dir_all, metadata, open_file, read_dir, remove,
+    rename,
 };
 pub use faults::{Faults, heal, set_faults};
 pub(crate) use listener::{InLine, SimConnecting, SimListener, connect, listen};
@@ -74,6 +76,7 @@ pub(crate) use mailbox::{Mailbox, mailbox};
 pub(crate) use names::lookup;
 pub use names::set_name;
 pub(crate) use pipe::{SimStream, Taking, pair};
+pub(crate) use polled::SimWait;
 
 use crate::net::Name;
 use listener::Backlog;

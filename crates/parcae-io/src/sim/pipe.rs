@@ -2,15 +2,15 @@
 //!
 //! A pipe holds segments on their way and segments that have arrived; both count against its
 //! buffer. A segment arrives at its time, and never before an earlier one. The end of the output
-//! (FIN) travels as a segment does. A reset arrives after a latency, and destroys what was not
-//! read.
+//! (FIN) travels as a segment does. A reset arrives after a latency, and destroys what has not
+//! arrived by then.
 //!
 //! | event | the writer | the reader |
 //! |---|---|---|
 //! | the writer ends its output | writes fail with BrokenPipe | reads the rest, then 0 for ever |
 //! | the reader's side is gone, all read | the next write succeeds and provokes a reset | – |
 //! | the reader's side is gone, with bytes unread | is reset | – |
-//! | reset | ConnectionReset once, then BrokenPipe | ConnectionReset |
+//! | reset | ConnectionReset once, then BrokenPipe | reads the rest, ConnectionReset once, then 0 |
 //!
 //! There are no timers: a reader that waits knows when the next segment arrives, and sleeps until
 //! then.
@@ -39,8 +39,8 @@ pub(super) struct Pipe {
     from: Name,
     to: Name,
     state: Mutex<PipeState>,
-    readable: WaitList,
-    writable: WaitList,
+    pub(super) readable: WaitList,
+    pub(super) writable: WaitList,
 }
 
 #[derive(Debug)]
@@ -57,6 +57,8 @@ struct PipeState {
     reset: Option<Instant>,
     /// Whether the writer was told of the reset.
     told: bool,
+    /// Whether the reader was.
+    reader_told: bool,
     /// The reader reads no more.
     reader_gone: bool,
     random: Random,
@@ -78,6 +80,7 @@ impl Pipe {
             fin: None,
             reset: None,
             told: false,
+            reader_told: false,
             reader_gone: false,
             random,
         };
@@ -134,14 +137,21 @@ impl PipeState {
 
     fn read(&mut self, buffer: &mut [u8], taking: Taking) -> Result<usize, Stop> {
         let now = parcae::time::now();
-        if self.is_reset(now) {
-            return Err(io::ErrorKind::ConnectionReset.into());
-        }
-        if self.reader_gone {
+        if self.reader_gone && !self.is_reset(now) {
             return Ok(0);
         }
-        let arrived: usize =
-            self.segments.iter().take_while(|one| one.due <= now).map(|one| one.bytes.len()).sum();
+        // Bytes that have arrived before a reset are read before the error.
+        let until = self.reset.map_or(now, |reset| reset.min(now));
+        let before = self.segments.iter().take_while(|one| one.due <= until);
+        let arrived: usize = before.map(|one| one.bytes.len()).sum();
+        if arrived == 0 && self.is_reset(now) {
+            // The end came first: that is all there was to read.
+            let ended = self.fin.is_some_and(|fin| fin <= until);
+            return match std::mem::replace(&mut self.reader_told, true) || ended {
+                true => Ok(0),
+                false => Err(io::ErrorKind::ConnectionReset.into()),
+            };
+        }
         if arrived == 0 {
             let next = self.segments.front().map(|one| one.due);
             return match (next, self.fin) {
@@ -177,8 +187,8 @@ impl PipeState {
 #[derive(Debug)]
 pub(crate) struct SimStream {
     world: Arc<World>,
-    incoming: Arc<Pipe>,
-    outgoing: Arc<Pipe>,
+    pub(super) incoming: Arc<Pipe>,
+    pub(super) outgoing: Arc<Pipe>,
     local: Name,
     peer: Name,
 }
@@ -223,13 +233,16 @@ impl SimStream {
         taking: Taking,
     ) -> io::Result<usize> {
         let pipe = &self.incoming;
-        let count = operate(operation, &pipe.readable, || {
-            let mut state = pipe.lock();
-            self.world.interrupt(&pipe.from, &pipe.to, &mut state.random).map_err(Stop::Failed)?;
-            state.read(buffer, taking)
-        })?;
+        let count = operate(operation, &pipe.readable, || self.try_read(buffer, taking))?;
         pipe.writable.wake(); // there is room
         Ok(count)
+    }
+
+    pub(super) fn try_read(&self, buffer: &mut [u8], taking: Taking) -> Result<usize, Stop> {
+        let pipe = &self.incoming;
+        let mut state = pipe.lock();
+        self.world.interrupt(&pipe.from, &pipe.to, &mut state.random).map_err(Stop::Failed)?;
+        state.read(buffer, taking)
     }
 
     pub(crate) fn write(&self, operation: Operation<'_>, bytes: &[u8]) -> io::Result<usize> {
@@ -239,7 +252,7 @@ impl SimStream {
         Ok(count)
     }
 
-    fn try_write(&self, bytes: &[u8]) -> Result<usize, Stop> {
+    pub(super) fn try_write(&self, bytes: &[u8]) -> Result<usize, Stop> {
         let Pipe { from, to, .. } = &*self.outgoing;
         let mut state = self.outgoing.lock();
         self.world.interrupt(from, to, &mut state.random).map_err(Stop::Failed)?;
@@ -308,10 +321,13 @@ impl SimStream {
     }
 }
 
-/// Closing: the output ends; bytes that were not read make it a reset.
+/// Closing: the output ends; bytes that were not read make it a reset. If such bytes have arrived,
+/// the reset comes in place of the end.
 impl Drop for SimStream {
     fn drop(&mut self) {
         let mut incoming = self.incoming.lock();
+        let now = parcae::time::now();
+        let arrived = incoming.segments.front().is_some_and(|one| one.due <= now);
         let unread = incoming.held > 0;
         incoming.reader_gone = true;
         if unread && incoming.reset.is_none() {
@@ -319,6 +335,11 @@ impl Drop for SimStream {
             incoming.reset = Some(at);
             drop(incoming);
             self.outgoing.lock().reset.get_or_insert(at);
+            if arrived {
+                self.incoming.wake();
+                self.outgoing.wake();
+                return;
+            }
         } else {
             drop(incoming);
         }

@@ -22,8 +22,12 @@
 //! closed afterwards, because a child process may have inherited the descriptor and would keep the
 //! registration alive.
 
+mod polled;
 pub(crate) mod ready;
 pub(crate) mod slot;
+mod socket;
+
+pub(crate) use socket::SocketOp;
 
 use crate::error::{self, from_task};
 use crate::sys;
@@ -40,8 +44,6 @@ use std::time::{Duration, Instant};
 
 /// Operations in a row without a wait, after which the task yields.
 const STREAK: u32 = 32;
-/// Bytes that cost as much as an operation.
-const CHARGED_BYTES: usize = 64 << 10;
 
 /// A descriptor that tasks and threads wait for.
 pub(crate) struct Source<S: AsFd> {
@@ -61,13 +63,6 @@ pub(crate) struct Operation<'o> {
     /// "reading from", and the object: for observers.
     pub(crate) what: &'static str,
     pub(crate) object: &'o dyn fmt::Display,
-}
-
-impl Operation<'_> {
-    /// The charge for an operation on so many bytes: one, and one for each full 64 KiB.
-    pub(crate) fn cost_of(bytes: usize) -> u64 {
-        1 + (bytes / CHARGED_BYTES) as u64
-    }
 }
 
 /// Outcome of an attempt that succeeded.

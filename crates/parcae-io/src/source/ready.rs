@@ -27,7 +27,9 @@
 //!
 //! A waiter that gives up takes the lock and removes itself, or finds that the poller has taken it.
 //! The thread that has taken a waiter makes it independent of its task under the lock
-//! ([`Wakes::taken`]); it wakes after the lock is released.
+//! ([`Wakes::taken`]); it wakes after the lock is released. A waiter that was woken sees by a
+//! number beside the word that it was taken, and does without the lock: the number is stored by a
+//! release after the waiters are independent, and read by an acquire.
 //!
 //! # Lives
 //!
@@ -126,6 +128,9 @@ impl Wakes for parcae::io::IoWaiter {
 /// The readiness of one descriptor, and its waiters.
 pub(crate) struct Readiness<W, H> {
     word: AtomicU64,
+    /// For each direction: waiters with a smaller ticket were taken out, or have left. Written
+    /// under the lock.
+    served: [AtomicU64; 2],
     state: Mutex<State<W, H>>,
 }
 
@@ -143,15 +148,20 @@ pub(crate) struct State<W, H> {
 /// The waiters for one direction: mostly none or one.
 struct Waiters<W> {
     first: Option<(u64, W)>,
-    others: Vec<(u64, W)>,
+    /// Made by the first second waiter.
+    others: Option<Box<Others<W>>>,
 }
+
+/// Waiters behind the first one, with their tickets.
+struct Others<W>(Vec<(u64, W)>);
 
 impl<W: Wakes> Waiters<W> {
     fn push(&mut self, ticket: u64, waiter: W) {
         if self.first.is_none() {
             self.first = Some((ticket, waiter));
         } else {
-            self.others.push((ticket, waiter));
+            let others = self.others.get_or_insert_with(|| Box::new(Others(Vec::new())));
+            others.0.push((ticket, waiter));
         }
     }
 
@@ -159,31 +169,50 @@ impl<W: Wakes> Waiters<W> {
         if self.first.as_ref().is_some_and(|(own, _)| *own == ticket) {
             return self.first.take().map(|(_, waiter)| waiter);
         }
-        let place = self.others.iter().position(|(own, _)| *own == ticket)?;
-        Some(self.others.remove(place).1)
+        let others = &mut self.others.as_mut()?.0;
+        let place = others.iter().position(|(own, _)| *own == ticket)?;
+        Some(others.remove(place).1)
     }
 
     /// Takes all out, ready to be woken.
+    #[inline]
     fn take(&mut self) -> Woken<W> {
-        Woken {
-            first: self.first.take().map(|(_, waiter)| waiter.taken()),
-            others: self.others.drain(..).map(|(_, waiter)| waiter.taken()).collect(),
-        }
+        let first = self.first.take().map(|(_, waiter)| waiter.taken());
+        let others = self.others.as_mut().map(|others| others.take());
+        Woken { first, others }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.first.is_none() && self.others.as_ref().is_none_or(|others| others.0.is_empty())
+    }
+}
+
+impl<W: Wakes> Others<W> {
+    #[cold]
+    fn take(&mut self) -> Vec<W> {
+        self.0.drain(..).map(|(_, waiter)| waiter.taken()).collect()
     }
 }
 
 /// Waiters that were taken out under the lock, to be woken after it is released.
 struct Woken<W> {
     first: Option<W>,
-    others: Vec<W>,
+    others: Option<Vec<W>>,
 }
 
 impl<W: Wakes> Woken<W> {
+    fn none() -> Woken<W> {
+        Woken { first: None, others: None }
+    }
+
+    #[inline]
     fn wake(self) {
         if let Some(waiter) = self.first {
             waiter.wake();
         }
-        self.others.into_iter().for_each(W::wake);
+        if let Some(others) = self.others {
+            others.into_iter().for_each(W::wake);
+        }
     }
 }
 
@@ -197,16 +226,17 @@ impl<W: Wakes, H> State<W, H> {
 
     /// Whether a task waits for input.
     pub(crate) fn has_readers(&self) -> bool {
-        self.readers.first.is_some() || !self.readers.others.is_empty()
+        !self.readers.is_empty()
     }
 }
 
 impl<W: Wakes, H> Readiness<W, H> {
     pub(crate) fn new() -> Readiness<W, H> {
-        let none = || Waiters { first: None, others: Vec::new() };
+        let none = || Waiters { first: None, others: None };
         let (readers, writers) = (none(), none());
         Readiness {
             word: AtomicU64::new(0),
+            served: [AtomicU64::new(0), AtomicU64::new(0)],
             state: Mutex::new(State { generation: 0, tickets: 0, readers, writers, home: None }),
         }
     }
@@ -264,8 +294,22 @@ impl<W: Wakes, H> Readiness<W, H> {
         Ok(Some(ticket))
     }
 
+    /// Takes the waiters for a direction out, to be woken after the lock is released.
+    #[inline]
+    fn take(&self, state: &mut State<W, H>, direction: Direction) -> Woken<W> {
+        let woken = state.waiters(direction).take();
+        // Release: pairs with the Acquire in `withdraw`: they are independent of their tasks.
+        self.served[direction as usize].store(state.tickets, Ordering::Release);
+        woken
+    }
+
     /// Removes a waiter, unless another thread has taken it out.
+    #[inline]
     pub(crate) fn withdraw(&self, direction: Direction, ticket: u64) {
+        // Acquire: pairs with the Release in `take`: this waiter is not in the list any more.
+        if self.served[direction as usize].load(Ordering::Acquire) > ticket {
+            return;
+        }
         let removed = self.lock().waiters(direction).remove(ticket);
         drop(removed);
     }
@@ -286,10 +330,13 @@ impl<W: Wakes, H> Readiness<W, H> {
         ) {
             seen = now;
         }
-        let readers = (bits & READ != 0).then(|| state.readers.take());
-        let writers = (bits & WRITE != 0).then(|| state.writers.take());
+        let readers =
+            if bits & READ != 0 { self.take(&mut state, Direction::Read) } else { Woken::none() };
+        let writers =
+            if bits & WRITE != 0 { self.take(&mut state, Direction::Write) } else { Woken::none() };
         drop(state);
-        readers.into_iter().chain(writers).for_each(Woken::wake);
+        readers.wake();
+        writers.wake();
     }
 
     /// The descriptor is about to be closed. Returns its home.
@@ -303,7 +350,7 @@ impl<W: Wakes, H> Readiness<W, H> {
     pub(crate) fn leave_home(&self, ends: impl FnOnce(&H) -> bool) {
         let mut state = self.lock();
         if state.home.take_if(|home| ends(home)).is_some() {
-            let woken = [state.readers.take(), state.writers.take()];
+            let woken = [Direction::Read, Direction::Write].map(|way| self.take(&mut state, way));
             drop(state);
             woken.into_iter().for_each(Woken::wake);
         }

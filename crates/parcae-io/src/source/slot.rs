@@ -28,9 +28,10 @@
 
 use super::ready::{Direction, Readiness, State, bits_of};
 use crate::poller::epoll::Epoll;
+use crate::sys;
 use parcae::io::IoWaiter;
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -52,14 +53,25 @@ impl Key {
     }
 }
 
+/// Where a descriptor is registered.
+pub(crate) struct Home {
+    epoll: Arc<Epoll>,
+    /// Open for as long as the slot has this home: it is taken away before it is closed.
+    fd: RawFd,
+}
+
 /// The shared state of a registered descriptor.
 #[repr(align(64))]
 pub(crate) struct Slot {
-    pub(super) ready: Readiness<IoWaiter, Arc<Epoll>>,
+    pub(super) ready: Readiness<IoWaiter, Home>,
     index: u32,
 }
 
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Slot>() <= 192); // the header says so
+
 /// A waiter's place in a slot. It leaves when this is dropped.
+#[derive(Debug)]
 pub(crate) struct Published {
     slot: &'static Slot,
     direction: Direction,
@@ -72,6 +84,12 @@ impl Drop for Published {
     }
 }
 
+impl std::fmt::Debug for Slot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Slot").field("index", &self.index).finish_non_exhaustive()
+    }
+}
+
 impl Slot {
     /// Publishes the running task as a waiter, and makes sure that its worker or the home delivers
     /// events. `None` if the direction is ready after all.
@@ -80,9 +98,9 @@ impl Slot {
         fd: BorrowedFd<'_>,
         direction: Direction,
     ) -> io::Result<Option<Published>> {
-        let settle = |state: &mut State<IoWaiter, Arc<Epoll>>| {
+        let settle = |state: &mut State<IoWaiter, Home>| {
             let here = parcae::io::events_here();
-            if state.home.as_ref().is_none_or(|home| home.address() != here) {
+            if state.home.as_ref().is_none_or(|home| home.epoll.address() != here) {
                 return self.move_home(state, fd, direction);
             }
             Ok(())
@@ -94,12 +112,29 @@ impl Slot {
         Ok(ticket.map(|ticket| Published { slot: self, direction, ticket }))
     }
 
+    /// Publishes a waker as a waiter. A descriptor that is not registered yet is registered here:
+    /// the caller runs on a worker. `None` if the direction is ready after all.
+    pub(crate) fn publish_waker(
+        &'static self,
+        fd: BorrowedFd<'_>,
+        direction: Direction,
+        waker: &std::task::Waker,
+    ) -> io::Result<Option<Published>> {
+        let waiter = IoWaiter::of(waker); // user code, before the lock is taken
+        let settle = |state: &mut State<IoWaiter, Home>| match state.home {
+            None => self.move_home(state, fd, direction),
+            Some(_) => Ok(()), // futures move about; the descriptor does not follow them
+        };
+        let ticket = self.ready.publish(direction, settle, || waiter)?;
+        Ok(ticket.map(|ticket| Published { slot: self, direction, ticket }))
+    }
+
     /// Registers the descriptor here, unless a task waits at home for the other direction and the
     /// caller is no reader.
     #[cold]
     fn move_home(
         &self,
-        state: &mut State<IoWaiter, Arc<Epoll>>,
+        state: &mut State<IoWaiter, Home>,
         fd: BorrowedFd<'_>,
         direction: Direction,
     ) -> io::Result<()> {
@@ -110,10 +145,10 @@ impl Slot {
         if stays {
             return Ok(());
         }
-        let here = parcae::io::events(Epoll::new)?;
-        here.add(fd, Key::new(self.index, state.generation))?;
-        if let Some(home) = state.home.replace(here) {
-            home.remove(fd);
+        let epoll = parcae::io::events(Epoll::new)?;
+        epoll.add(fd, Key::new(self.index, state.generation))?;
+        if let Some(home) = state.home.replace(Home { epoll, fd: fd.as_raw_fd() }) {
+            home.epoll.remove(fd);
         }
         Ok(())
     }
@@ -123,14 +158,14 @@ impl Slot {
     pub(crate) fn settle_in(&self, home: &Arc<Epoll>, fd: BorrowedFd<'_>) -> io::Result<()> {
         let mut state = self.ready.lock();
         home.add(fd, Key::new(self.index, state.generation))?;
-        state.home = Some(Arc::clone(home));
+        state.home = Some(Home { epoll: Arc::clone(home), fd: fd.as_raw_fd() });
         Ok(())
     }
 
     /// Takes the descriptor out of its poller and frees the slot. The descriptor is still open.
     pub(crate) fn close(&'static self, fd: BorrowedFd<'_>) {
         if let Some(home) = self.ready.end() {
-            home.remove(fd); // before it is closed
+            home.epoll.remove(fd); // before it is closed
         }
         SLAB.free.lock().unwrap_or_else(PoisonError::into_inner).push(self);
     }
@@ -148,8 +183,21 @@ pub(crate) fn deliver(key: Key, events: u32) {
 #[cold]
 pub(crate) fn leave_home(home: &Epoll) {
     for slot in (0..).map_while(|index| SLAB.get(index)) {
-        slot.ready.leave_home(|at| at.address() == home.address());
+        slot.ready.leave_home(|at| at.epoll.address() == home.address());
     }
+}
+
+/// The number of descriptors at this home that have input, and for which a task waits. No event is
+/// taken.
+#[cold]
+pub(crate) fn with_input(home: &Epoll) -> usize {
+    let has_input = |slot: &&Slot| {
+        let state = slot.ready.lock();
+        let at = state.home.as_ref().filter(|at| at.epoll.address() == home.address());
+        // SAFETY: open while the slot is locked: see `Home`.
+        at.is_some_and(|at| state.has_readers() && unsafe { sys::has_input(at.fd) })
+    };
+    (0..).map_while(|index| SLAB.get(index)).filter(has_input).count()
 }
 
 /// Slots in the first chunk; each further one is twice as large.
@@ -221,7 +269,6 @@ pub(crate) fn take() -> io::Result<&'static Slot> {
 mod tests {
     use super::super::ready::{READ, WRITE};
     use super::*;
-    use crate::sys;
     use std::os::fd::AsFd;
 
     #[test]

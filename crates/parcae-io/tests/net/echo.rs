@@ -6,6 +6,7 @@ use crate::{connected, echo, listener, pattern};
 use parcae_io::net::{TcpStream, UnixListener, UnixStream};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::Shutdown;
+use std::time::Duration;
 
 #[test]
 fn every_byte_comes_back() {
@@ -43,6 +44,7 @@ fn many_connections_at_once() {
         let connections = if number == 7 { 1000 } else { 20 };
         let (listener, address) = listener()?;
         cx.nursery(|n| {
+            // The backlog holds all of them: one accept for each connect.
             n.spawn(move |cx| {
                 cx.nursery(|n| {
                     for _ in 0..connections {
@@ -67,6 +69,26 @@ fn many_connections_at_once() {
             }
             Ok(())
         })
+    });
+}
+
+/// More than the 128 that the standard library asks for: the kernel would drop the others' first
+/// packets, and their clients would try again after a second.
+#[test]
+fn a_burst_waits_to_be_accepted() {
+    const BURST: usize = 400;
+    let most = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap();
+    assert!(most.trim().parse::<usize>().unwrap() >= BURST, "net.core.somaxconn is {most}");
+    raise_the_limit_of_descriptors();
+    crate::support::threads_numbered(1, |_, _| {
+        let (listener, address) = listener()?;
+        let clients: Vec<_> = (0..BURST)
+            .map(|_| std::net::TcpStream::connect_timeout(&address, Duration::from_millis(500)))
+            .collect::<io::Result<_>>()?;
+        for _ in &clients {
+            listener.accept()?;
+        }
+        Ok(())
     });
 }
 

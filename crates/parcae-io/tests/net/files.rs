@@ -1,6 +1,6 @@
 //! Files: the same results on the simulated disk and on a real one; a power cut.
 
-use crate::support::{deterministic_seeded, everywhere, everywhere_seeded, threads};
+use crate::support::{deterministic_seeded, everywhere, everywhere_seeded, runtime, threads};
 use crate::{pattern, under};
 use parcae::prelude::*;
 use parcae_io::fs::{self, File, FileType, OpenOptions};
@@ -10,10 +10,10 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A new directory, which is removed at the end.
-struct Folder(PathBuf);
+pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
-    fn new() -> io::Result<Folder> {
+    pub(crate) fn new() -> io::Result<Folder> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed); // a number
         let name = format!("parcae-files-{}-{number}", std::process::id());
@@ -22,7 +22,7 @@ impl Folder {
         Ok(folder)
     }
 
-    fn at(&self, name: &str) -> PathBuf {
+    pub(crate) fn at(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 }
@@ -122,28 +122,30 @@ fn an_open_file_outlives_its_name() {
 /// A large file on one worker: other tasks run between the calls that wait.
 #[test]
 fn a_worker_goes_on_while_the_disk_works() {
-    threads(|cx| {
-        let folder = Folder::new()?;
-        let path = folder.at("large");
-        cx.nursery(|n| {
-            let bytes = pattern(8 << 20, 1);
-            let expected = bytes.clone();
-            let writes = n.spawn(move |_| {
-                let mut file = File::create(&path)?;
-                file.write_all(&bytes)?;
-                file.sync_all()?;
-                Ok(fs::read(&path)?)
-            })?;
-            let mut turns = 0_u64;
-            while !writes.is_finished() {
-                cx.yield_now()?;
-                turns += 1;
-            }
-            assert!(turns > 0);
-            assert!(writes.join()? == expected);
-            Ok(())
+    runtime(1)
+        .run(|cx| {
+            let folder = Folder::new()?;
+            let path = folder.at("large");
+            cx.nursery(|n| {
+                let bytes = pattern(8 << 20, 1);
+                let expected = bytes.clone();
+                let writes = n.spawn(move |_| {
+                    let mut file = File::create(&path)?;
+                    file.write_all(&bytes)?;
+                    file.sync_all()?;
+                    Ok(fs::read(&path)?)
+                })?;
+                let mut turns = 0_u64;
+                while !writes.is_finished() {
+                    cx.yield_now()?;
+                    turns += 1;
+                }
+                assert!(turns > 1);
+                assert!(writes.join()? == expected);
+                Ok(())
+            })
         })
-    });
+        .unwrap();
 }
 
 #[test]

@@ -1,8 +1,12 @@
-//! HTTP/1.1: split input, pipelining, bodies, limits, refusals, draining; and against curl.
+//! HTTP/1.1: split input, pipelining, bodies, limits, refusals, draining; and
+//! against curl and wrk.
 
-use crate::support::{deterministic_seeded, everywhere, everywhere_seeded, runtime, tools};
+use crate::support::{
+    deterministic_seeded, everywhere, everywhere_seeded, on_workers_seeded, runtime, tools, watched,
+};
 use crate::{listener, pattern};
 use parcae::prelude::*;
+use parcae::runtime::SocketBackend;
 use parcae_io::http::{Client, Limits, Outgoing, Request, Response, Server};
 use parcae_io::net::TcpStream;
 use std::io::{Cursor, Read, Write};
@@ -326,4 +330,109 @@ fn curl_understands_it() {
         })
     })
     .unwrap();
+}
+
+/// Random numbers (SplitMix64).
+fn next(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+/// Requests with random damage: bytes changed, cut out, doubled, put in between.
+fn damaged(random: &mut u64) -> Vec<u8> {
+    let good: [&[u8]; 6] = [
+        b"GET /a?b=c HTTP/1.1\r\nHost: x\r\nAccept: */*\r\n\r\n",
+        b"POST /p HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello",
+        b"POST /q HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5;e=1\r\nhello\r\n0\r\nT: 1\r\n\r\n",
+        b"HEAD / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
+        b"PUT /stream HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\nabc",
+        b"\r\nOPTIONS * HTTP/1.1\r\nHost: x\r\nX: \t y \r\nx: \xff\r\n\r\n",
+    ];
+    let bits: [&[u8]; 8] =
+        [b"\r\n", b"\n", b"\0", b": ", b" ", b"4294967296", b"chunked", b"Content-Length: 7\r\n"];
+    let mut bytes = Vec::new();
+    for _ in 0..1 + next(random) % 3 {
+        bytes.extend_from_slice(good[(next(random) % 6) as usize]);
+    }
+    for _ in 0..next(random) % 6 {
+        let at = (next(random) % bytes.len() as u64) as usize;
+        let end = (at + 1 + (next(random) % 9) as usize).min(bytes.len());
+        match next(random) % 5 {
+            0 => bytes[at] = next(random) as u8,
+            1 if end - at < bytes.len() => drop(bytes.drain(at..end)),
+            2 => {
+                let part = bytes[at..end].repeat(1 + (next(random) % 40) as usize);
+                bytes.splice(at..at, part);
+            }
+            3 => drop(bytes.splice(at..at, bits[(next(random) % 8) as usize].iter().copied())),
+            _ => bytes.truncate(end),
+        }
+    }
+    bytes
+}
+
+/// Whatever comes, the server answers or closes, each answer has a known status, and it goes on.
+#[test]
+fn damaged_requests_do_no_harm() {
+    on_workers_seeded(|cx, number| {
+        let mut limits = Limits::default();
+        limits.head_bytes = 2_000;
+        limits.body_bytes = 1_000;
+        limits.head_time = Duration::from_millis(200);
+        limits.body_time = Duration::from_millis(200);
+        limits.idle_time = Duration::from_millis(200);
+        serving(cx, limits, |address| {
+            let mut random = number;
+            for _ in 0..8 {
+                let bytes = damaged(&mut random);
+                let piece = 1 + (next(&mut random) % 80) as usize;
+                let answer = exchange(address, &bytes, piece)?;
+                if answer.is_empty() {
+                    continue; // closed: the request was cut short
+                }
+                // Later ones cannot be told from bodies, which the server sends back.
+                let code = answer.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3));
+                let known = [
+                    "100", "200", "400", "408", "411", "413", "414", "417", "431", "500", "501",
+                    "505",
+                ];
+                assert!(
+                    code.is_some_and(|code| known.contains(&code)),
+                    "{answer} to {:?}",
+                    String::from_utf8_lossy(&bytes)
+                );
+            }
+            let answer = exchange(address, b"GET /still HTTP/1.1\r\nHost: x\r\n\r\n", 9)?;
+            assert!(answer.ends_with("GET /still "), "{answer}");
+            Ok(())
+        })
+    });
+}
+
+/// A load by another program, on both backends.
+#[test]
+fn wrk_finds_no_error() {
+    let Some(wrk) = tools::find("wrk") else {
+        return tools::skip("wrk_finds_no_error", "wrk", "Debian: apt-get install wrk");
+    };
+    for sockets in [SocketBackend::Epoll, SocketBackend::Ring] {
+        let rt = watched(Runtime::builder().workers(2).sockets(sockets));
+        rt.run(|cx| {
+            serving(cx, Limits::default(), |address| {
+                let mut command = parcae_io::process::Command::new(&wrk);
+                let arguments = ["-t", "1", "-c", "16", "-d", "1s", "--timeout", "30s"];
+                let output = command.args(arguments).arg(format!("http://{address}/")).output()?;
+                let text = String::from_utf8_lossy(&output.stdout).into_owned();
+                assert!(output.status.success(), "{output:?}");
+                assert!(text.contains("requests in") && !text.contains(" 0 requests in"), "{text}");
+                let errors = ["Non-2xx", "Socket errors"];
+                assert!(errors.iter().all(|error| !text.contains(error)), "{text}");
+                Ok(())
+            })
+        })
+        .unwrap();
+    }
 }

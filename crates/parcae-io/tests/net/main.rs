@@ -1,14 +1,16 @@
 //! Sockets, files and children: each test body is written once and runs on the simulated network
-//! under many seeds, and on epoll with threads.
+//! under many seeds, and with threads on epoll and io_uring.
 
 #[path = "../../../parcae/tests/support/mod.rs"]
 mod support;
 
 mod accepting;
+mod authority;
 mod budgets;
 mod cancelling;
 mod children;
 mod datagrams;
+mod differential;
 mod echo;
 mod edges;
 mod faults;
@@ -19,6 +21,8 @@ mod inspecting;
 mod names;
 mod outside;
 mod replay;
+mod ring;
+mod ring_sockets;
 mod signals;
 mod timeouts;
 
