@@ -9,10 +9,12 @@ use crate::timers::Timers;
 use parcae::profile::Cluster;
 use parcae::{Cx, Nursery, Result, time};
 use std::any::Any;
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// A task that handles messages, one at a time.
@@ -59,6 +61,17 @@ pub trait Actor: Send {
         let _ = (cx, exit);
     }
 
+    /// A copy of a message, for [`ActorOpts::redeliver`](crate::ActorOpts::redeliver): the next
+    /// incarnation handles it if this one fails on the message. A message without a copy is lost
+    /// then, as all are by default.
+    fn copy(msg: &Self::Msg) -> Option<Self::Msg>
+    where
+        Self: Sized,
+    {
+        let _ = msg;
+        None
+    }
+
     /// The key of a message, for [`Mailbox::latest_by_key`](crate::Mailbox::latest_by_key). Must
     /// not wait.
     fn key(msg: &Self::Msg) -> u64
@@ -86,6 +99,13 @@ pub trait Actor: Send {
 pub enum Next {
     /// Waits for the next message.
     Continue,
+    /// Sleeps until the next message or event: the state is kept, the task ends and its stack goes
+    /// back. The next message starts a task, which takes longer than to wake one that waits.
+    ///
+    /// An actor with timers, with helpers that run, or with a [budget](crate::ActorOpts::budget)
+    /// of its own waits instead. If the supervisor is cancelled, an actor that sleeps is dropped
+    /// without a call of [`stopping`](Actor::stopping).
+    Hibernate,
     /// Ends; [`ExitKind::Finished`](crate::ExitKind::Finished).
     Stop,
 }
@@ -158,6 +178,24 @@ pub struct ActorCx<'a, M> {
     /// Messages that were taken out of the stash and go first.
     pub(crate) first: VecDeque<Envelope<M>>,
     pub(crate) handed: Option<Box<dyn Any + Send>>,
+    /// A message that an incarnation failed on, and how many did. It goes before all others.
+    pub(crate) again: Option<(M, u32)>,
+    /// How many incarnations failed on the message that was taken last, if any did.
+    pub(crate) again_taken: Option<u32>,
+    /// A copy of the message that is being handled, and how many incarnations failed on it.
+    pub(crate) copy: Option<(M, u32)>,
+    /// Number of helpers that run; none if there was no helper.
+    pub(crate) helping: Option<Arc<AtomicUsize>>,
+}
+
+/// Counts a helper while it runs.
+struct Helping(Arc<AtomicUsize>);
+
+impl Drop for Helping {
+    fn drop(&mut self) {
+        // Relaxed, as all accesses: a count, which guards nothing else.
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// The nursery of an incarnation.
@@ -167,10 +205,16 @@ pub(crate) trait Helpers {
 
 type Helper = Box<dyn FnOnce(&Cx<Cluster>) -> Result<()> + Send>;
 
-impl<'scope> Helpers for &'scope Nursery<'scope, '_, Cluster> {
+/// The nursery, and whether it has had a helper: to cancel an empty one costs as much.
+pub(crate) struct Nest<'scope, 'env> {
+    pub(crate) nursery: &'scope Nursery<'scope, 'env, Cluster>,
+    pub(crate) is_used: Cell<bool>,
+}
+
+impl Helpers for Nest<'_, '_> {
     fn spawn(&self, helper: Helper) -> Result<()> {
-        let nursery: &'scope Nursery<'scope, '_, Cluster> = self;
-        nursery.spawn(|cx| helper(cx)).map(drop)
+        self.is_used.set(true);
+        self.nursery.spawn(|cx| helper(cx)).map(drop)
     }
 }
 
@@ -181,26 +225,24 @@ impl<M: Send + 'static> ActorCx<'_, M> {
     }
 
     /// Monitors an actor: [`Event::Down`] comes once, when the incarnation that runs now has ended;
-    /// at once if there is none.
+    /// at once if there is none. The monitor ends with this incarnation.
     pub fn monitor<N: Send>(&self, other: &Address<N>) -> MonitorId {
         let id = self.slot.core.shared.next_monitor();
-        other.core().add_monitor(id, Sink::Actor(Arc::clone(&self.slot.core)));
+        other.core().add_monitor(id, Sink::Actor(self.slot.core.incarnation()));
         id
     }
 
     /// Ends a monitor. Its event does not come any more, even if the actor has ended already.
     pub fn demonitor<N: Send>(&self, other: &Address<N>, id: MonitorId) {
-        if !other.core().remove_monitor(id) {
-            self.slot.core.flush_monitor(id);
-        }
+        self.slot.core.remove_monitor(other.core(), id);
     }
 
     /// Links this actor with another one: if the incarnation of one of them ends abnormally, the
-    /// other is cancelled, and has failed.
+    /// other is cancelled, and has failed. A link does not outlive either incarnation.
     pub fn link<N: Send>(&self, other: &Address<N>) {
-        let shared = &self.slot.core.shared;
-        self.slot.core.add_monitor(shared.next_monitor(), Sink::Linked(Arc::clone(other.core())));
-        other.core().add_monitor(shared.next_monitor(), Sink::Linked(Arc::clone(&self.slot.core)));
+        let own = &self.slot.core;
+        own.add_monitor(own.shared.next_monitor(), Sink::Linked(other.core().incarnation()));
+        other.core().add_monitor(own.shared.next_monitor(), Sink::Linked(own.incarnation()));
     }
 
     /// Sets a timer: [`Event::Timer`] comes once, after this time. A timer with the same key is
@@ -234,7 +276,7 @@ impl<M: Send + 'static> ActorCx<'_, M> {
 
     /// Handles the kept messages next, in the order in which they were kept.
     pub fn unstash_all(&mut self) {
-        let kept = self.stashed.drain(..).map(|msg| Envelope { msg, deadline: None });
+        let kept = self.stashed.drain(..).map(Envelope::told);
         self.first.extend(kept);
     }
 
@@ -250,10 +292,23 @@ impl<M: Send + 'static> ActorCx<'_, M> {
     ///
     /// As for [`Nursery::spawn`].
     pub fn spawn(
-        &self,
+        &mut self,
         helper: impl FnOnce(&Cx<Cluster>) -> Result<()> + Send + 'static,
     ) -> Result<()> {
-        self.helpers.spawn(Box::new(helper))
+        let helping = self.helping.get_or_insert_default();
+        helping.fetch_add(1, Ordering::Relaxed); // as in `Helping`
+        let counted = Helping(Arc::clone(helping));
+        self.helpers.spawn(Box::new(move |cx| {
+            let _counted = counted;
+            helper(cx)
+        }))
+    }
+
+    /// Whether the task has nothing to stay for.
+    pub(crate) fn may_sleep(&self) -> bool {
+        // Relaxed: as in `Helping`.
+        let helps = |helping: &Arc<AtomicUsize>| helping.load(Ordering::Relaxed) > 0;
+        self.timers.earliest().is_none() && !self.helping.as_ref().is_some_and(helps)
     }
 }
 

@@ -1,23 +1,31 @@
 //! The address of an actor: the authority to send to it.
 
+mod serving;
+
 use crate::exit::Exit;
 use crate::letters::LetterReason;
 use crate::mailbox::{Envelope, Patience, Undelivered};
 use crate::monitor::{Watch, Watched};
 use crate::slot::{Core, Phase, Sink, Slot};
-use parcae::channel::{OneSender, Reason, oneshot};
+use parcae::channel::{OneSender, Reason, RecvError, oneshot};
 use parcae::{Error, time};
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell};
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 parcae::task_local! {
-    /// The actor that the task is.
-    pub(crate) static ACTOR: RefCell<Option<Arc<Core>>> = RefCell::new(None);
+    /// The actor that the task is, if it is one.
+    pub(crate) static OWN: ActorTask = ActorTask::default();
+}
+
+/// The part of an actor that its calls need: one lookup for both.
+#[derive(Default)]
+pub(crate) struct ActorTask {
+    pub(crate) actor: OnceCell<Arc<Core>>,
     /// When the caller of the request that is being handled gives up.
-    pub(crate) static DEADLINE: Cell<Option<Instant>> = Cell::new(None);
+    pub(crate) deadline: Cell<Option<Instant>>,
 }
 
 /// The address of an actor: sends messages to it, calls it, stops it.
@@ -42,9 +50,32 @@ struct Rights {
 
 enum Limit {
     TellOnly,
+    AtRate(Mutex<Bucket>),
     AtMost(AtomicU64),
     Until(Instant),
     Revoked(Arc<AtomicBool>),
+}
+
+/// Messages that may be sent now; a full bucket holds those of a period.
+struct Bucket {
+    messages: u64,
+    period: Duration,
+    left: f64,
+    filled: Instant,
+}
+
+impl Bucket {
+    fn take(&mut self, now: Instant) -> bool {
+        let passed = now.saturating_duration_since(self.filled).as_secs_f64();
+        let share = passed / self.period.as_secs_f64() * self.messages as f64;
+        self.left = (self.left + share).min(self.messages as f64);
+        self.filled = now;
+        let may = self.left >= 1.0;
+        if may {
+            self.left -= 1.0;
+        }
+        may
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -62,6 +93,8 @@ pub enum Refusal {
     TellOnly,
     /// The messages that the address may send are used up.
     UsedUp,
+    /// The address may send more messages later.
+    TooFast,
     /// The time of the address is over.
     TooLate,
     /// The address was revoked.
@@ -106,7 +139,12 @@ pub enum CallError {
 /// A reply that is dropped tells the caller so.
 pub struct Reply<R> {
     sender: Option<OneSender<Result<R, Unanswered>>>,
+    /// The caller, if it waits for more than the reply.
+    rings: Option<Arc<Core>>,
 }
+
+/// The outcome of waiting for a reply.
+type Received<R> = Result<Result<R, Unanswered>, RecvError>;
 
 /// Why there is no reply.
 #[derive(Clone, Copy)]
@@ -129,6 +167,9 @@ impl<R> Reply<R> {
     fn answer(&mut self, answer: Result<R, Unanswered>) {
         if let Some(sender) = self.sender.take() {
             let _ = sender.send(answer);
+            if let Some(caller) = self.rings.take() {
+                caller.ring();
+            }
         }
     }
 }
@@ -202,12 +243,11 @@ impl<M: Send> Address<M> {
         if let Err(error) = self.allow(Verb::Tell) {
             return Err(TellError { msg, error });
         }
-        self.put(Envelope { msg, deadline: None }, patience)
-            .map_err(|(msg, error)| TellError { msg, error })
+        self.put(Envelope::told(msg), patience).map_err(|(msg, error)| TellError { msg, error })
     }
 
     fn put(&self, envelope: Envelope<M>, patience: Patience) -> Result<(), (M, CallError)> {
-        match self.slot.lane.put(envelope, patience) {
+        match self.slot.lane.put(envelope, patience, || self.core().ring_if_waiting()) {
             Ok(None) => {}
             Ok(Some((_dropped, reason))) => self.lost(reason),
             Err((envelope, why)) => {
@@ -245,11 +285,27 @@ impl<M: Send> Address<M> {
         request: impl FnOnce(Reply<R>) -> M,
     ) -> Result<R, CallError> {
         self.allow(Verb::Call)?;
-        let inherited = DEADLINE.try_with(Cell::get).ok().flatten();
+        let mut request = Some(request);
+        let by_task = OWN
+            .try_with(|own| request.take().map(|request| self.call_by(Some(own), within, request)));
+        match (by_task, request) {
+            (_, Some(request)) => self.call_by(None, within, request), // no task, or it is ending
+            (Ok(Some(answer)), None) => answer,
+            (_, None) => Err(CallError::NoReply), // the closure takes the request, and answers
+        }
+    }
+
+    /// A call by a task, which is perhaps an actor, or by a thread.
+    #[inline]
+    fn call_by<R: Send>(
+        &self,
+        own: Option<&ActorTask>,
+        within: Duration,
+        request: impl FnOnce(Reply<R>) -> M,
+    ) -> Result<R, CallError> {
         let at = time::now() + within;
-        let at = inherited.map_or(at, |inherited| inherited.min(at));
-        let caller = ACTOR.try_with(|actor| actor.borrow().clone()).ok().flatten();
-        let _call = match caller {
+        let at = own.and_then(|own| own.deadline.get()).map_or(at, |inherited| inherited.min(at));
+        let _call = match own.and_then(|own| own.actor.get()) {
             Some(caller) => {
                 caller.begin_call(self.core()).map_err(CallError::Cycle)?;
                 Some(EndCall(caller))
@@ -257,20 +313,29 @@ impl<M: Send> Address<M> {
             None => None,
         };
         let (sender, receiver) = oneshot();
-        let msg = request(Reply { sender: Some(sender) });
-        self.put(Envelope { msg, deadline: Some(at) }, Patience::Until(at))
+        let msg = request(Reply { sender: Some(sender), rings: None });
+        let caller = own.and_then(|own| own.actor.get()).map(Arc::clone);
+        self.put(Envelope { msg, deadline: Some(at), caller }, Patience::Until(at))
             .map_err(|(_, error)| error)?;
-        match receiver.recv_deadline(at) {
+        self.answer(receiver.recv_deadline(at))
+    }
+
+    fn answer<R>(&self, received: Received<R>) -> Result<R, CallError> {
+        match received {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(why)) => Err(self.unanswered(why)),
             Err(error) => Err(match error.reason() {
-                Reason::TimedOut => match self.core().state().0 {
-                    Phase::Restarting { attempt } => CallError::Restarting { attempt },
-                    _ => CallError::Expired,
-                },
+                Reason::TimedOut => self.expired(),
                 Reason::Interrupted(error) => CallError::Interrupted(error.clone()),
                 _ => self.unanswered(Unanswered::Dropped),
             }),
+        }
+    }
+
+    fn expired(&self) -> CallError {
+        match self.core().state().0 {
+            Phase::Restarting { attempt } => CallError::Restarting { attempt },
+            _ => CallError::Expired,
         }
     }
 
@@ -293,6 +358,22 @@ impl<M: Send> Address<M> {
     pub fn stop(&self) -> Result<(), CallError> {
         self.allow(Verb::Stop)?;
         self.core().stop();
+        Ok(())
+    }
+
+    /// Asks the actor to stop when it has handled all messages in its mailbox, those that come
+    /// meanwhile included. Messages that it keeps in its stash become dead letters. If it fails
+    /// before, the next incarnation goes on.
+    ///
+    /// A system that ends [stops](Address::stop) its actors; drain those whose messages must be
+    /// handled, and [wait](Address::watch) for their end.
+    ///
+    /// # Errors
+    ///
+    /// If the address does not allow it.
+    pub fn drain(&self) -> Result<(), CallError> {
+        self.allow(Verb::Stop)?;
+        self.core().drain();
         Ok(())
     }
 
@@ -333,6 +414,18 @@ impl<M: Send> Address<M> {
         self.weaker(Limit::AtMost(AtomicU64::new(messages)))
     }
 
+    /// An address for so many messages and calls in each period, all its copies together. A sender
+    /// that has been silent may send those of one period at once.
+    ///
+    /// # Panics
+    ///
+    /// If the period is zero.
+    pub fn at_rate(&self, messages: u64, period: Duration) -> Address<M> {
+        assert!(!period.is_zero(), "a rate needs a period");
+        let bucket = Bucket { messages, period, left: messages as f64, filled: time::now() };
+        self.weaker(Limit::AtRate(Mutex::new(bucket)))
+    }
+
     /// An address that is valid until a point in time.
     pub fn until(&self, at: Instant) -> Address<M> {
         self.weaker(Limit::Until(at))
@@ -351,7 +444,15 @@ impl<M: Send> Address<M> {
         Address { life: Some(self.core().state().1), ..self.clone() }
     }
 
+    #[inline]
     fn allow(&self, verb: Verb) -> Result<(), CallError> {
+        if self.life.is_none() && self.rights.is_none() {
+            return Ok(());
+        }
+        self.allow_weaker(verb)
+    }
+
+    fn allow_weaker(&self, verb: Verb) -> Result<(), CallError> {
         if let Some(life) = self.life {
             let (_, incarnation, exit) = self.core().state();
             if incarnation != life {
@@ -366,6 +467,10 @@ impl<M: Send> Address<M> {
                 // Relaxed: as at the store.
                 Limit::Revoked(revoked) if revoked.load(Ordering::Relaxed) => {
                     Some(Refusal::Revoked)
+                }
+                Limit::AtRate(bucket) if verb != Verb::Stop => {
+                    let mut bucket = bucket.lock().unwrap_or_else(PoisonError::into_inner);
+                    (!bucket.take(time::now())).then_some(Refusal::TooFast)
                 }
                 Limit::AtMost(left) if verb != Verb::Stop => {
                     // Relaxed: a count, which guards nothing else.
@@ -386,9 +491,9 @@ impl<M: Send> Address<M> {
 }
 
 /// Notes the end of a call by an actor.
-struct EndCall(Arc<Core>);
+struct EndCall<'c>(&'c Core);
 
-impl Drop for EndCall {
+impl Drop for EndCall<'_> {
     fn drop(&mut self) {
         self.0.end_call();
     }
@@ -437,6 +542,7 @@ impl fmt::Display for Refusal {
         f.write_str(match self {
             Refusal::TellOnly => "the address only sends messages; it cannot call or stop",
             Refusal::UsedUp => "the address has sent as many messages as it may",
+            Refusal::TooFast => "the address sends faster than its rate",
             Refusal::TooLate => "the time of the address is over",
             Refusal::Revoked => "the address was revoked",
         })

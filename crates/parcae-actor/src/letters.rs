@@ -1,6 +1,7 @@
 //! Dead letters: messages that no handler saw.
 
-use parcae::time;
+use parcae::sync::Notify;
+use parcae::{Result, time};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,6 +21,8 @@ pub enum LetterReason {
     Gone,
     /// The handler failed or panicked while it handled the message.
     Failed,
+    /// As many incarnations failed on it as [may](crate::ActorOpts::redeliver).
+    Poison,
 }
 
 /// A message that no handler saw to its end. The message itself was dropped.
@@ -41,6 +44,8 @@ pub struct DeadLetter {
 pub struct DeadLetters {
     most: usize,
     kept: Mutex<Kept>,
+    /// Rings for a letter that is kept.
+    bell: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -51,7 +56,7 @@ struct Kept {
 
 impl DeadLetters {
     pub(crate) fn new(most: usize) -> DeadLetters {
-        DeadLetters { most, kept: Mutex::default() }
+        DeadLetters { most, kept: Mutex::default(), bell: Notify::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {
@@ -70,6 +75,30 @@ impl DeadLetters {
             kept.newest.pop_front();
         }
         kept.newest.push_back(letter);
+        drop(kept);
+        self.bell.notify_one();
+    }
+
+    /// Waits for a letter, and takes it: the oldest that is kept. Of several tasks that wait, one
+    /// gets it. A cancel point.
+    ///
+    /// # Errors
+    ///
+    /// If the task is cancelled, or out of budget.
+    pub fn next(&self) -> Result<DeadLetter> {
+        loop {
+            let mut kept = self.lock();
+            if let Some(letter) = kept.newest.pop_front() {
+                let is_last = kept.newest.is_empty();
+                drop(kept);
+                if !is_last {
+                    self.bell.notify_one(); // the bell keeps one ring, for any number of letters
+                }
+                return Ok(letter);
+            }
+            drop(kept);
+            self.bell.wait()?;
+        }
     }
 
     /// How many there were for this reason since the system was opened.
@@ -91,6 +120,7 @@ impl fmt::Display for LetterReason {
             LetterReason::Expired => "its caller had given up",
             LetterReason::Gone => "the actor has ended",
             LetterReason::Failed => "the handler failed",
+            LetterReason::Poison => "incarnation after incarnation failed on it",
         })
     }
 }

@@ -67,8 +67,11 @@
 //! | open and end a system | [`Actors::actors`], [`System`] |
 //! | write an actor | [`Actor`], [`ActorCx`], [`Next`], [`Event`] |
 //! | reach it | [`Address`]: `tell`, `call`, `stop`; [`Reply`] |
+//! | switch its behaviour | [`Machine`] |
 //! | bound its mailbox | [`Mailbox`] |
 //! | start it again | [`Supervise`], [`Child`], [`Restart`], [`Backoff`] |
+//! | start many while the program runs | [`System::dynamic`], [`Dynamic`] |
+//! | recharge its budget | [`Recharge`], [`Exhausted`] |
 //! | hear of its end | [`ActorCx::monitor`], [`Address::watch`], [`Exit`] |
 //! | find it, address many | [`System::find`], [`System::group`] |
 //! | messages that no handler saw | [`System::dead_letters`] |
@@ -81,13 +84,18 @@
 
 mod actor;
 mod address;
+mod desk;
 mod exit;
 mod group;
 mod letters;
 mod life;
+mod machine;
 mod mailbox;
 mod monitor;
 mod opts;
+mod posture;
+mod recharge;
+mod shim;
 mod slot;
 mod supervisor;
 mod system;
@@ -98,8 +106,10 @@ pub use address::{Address, CallError, Refusal, Reply, TellError};
 pub use exit::{Exit, ExitKind};
 pub use group::Group;
 pub use letters::{DeadLetter, DeadLetters, LetterReason};
+pub use machine::{Behaviour, Machine, OnEvent, Step};
 pub use mailbox::Mailbox;
 pub use monitor::{Down, MonitorId, Watch};
 pub use opts::{ActorOpts, ActorsOpts, Backoff, Child, Directive, Restart, Strategy, Supervise};
-pub use supervisor::Children;
+pub use recharge::{Answer, Exhausted, Recharge};
+pub use supervisor::{Children, Dynamic};
 pub use system::{Actors, System};

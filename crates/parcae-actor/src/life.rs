@@ -1,14 +1,16 @@
 //! One incarnation of an actor, from its factory to its end.
 
-use crate::actor::{Actor, ActorCx, Birth, Event, Helpers, Next};
-use crate::address::{ACTOR, DEADLINE};
+use crate::actor::{Actor, ActorCx, Birth, Event, Helpers, Nest, Next};
+use crate::address::{ActorTask, OWN};
 use crate::exit::{Exit, ExitKind};
 use crate::letters::LetterReason;
-use crate::opts::{ActorOpts, Child, Directive};
+use crate::mailbox::Envelope;
+use crate::opts::{ActorAccount, ActorOpts, Child, Directive};
 use crate::slot::{Core, News, Phase, Slot};
 use parcae::profile::Cluster;
 use parcae::{CancelToken, Cx, Error, NurseryOpts, Result, SpawnOpts, time};
 use std::any::Any;
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -19,9 +21,16 @@ pub(crate) trait Seat: Send {
     fn core(&self) -> &Arc<Core>;
     fn child(&self) -> &Child;
     fn spawn_opts(&self) -> SpawnOpts;
+    fn account(&self) -> ActorAccount;
 
-    /// Runs an incarnation to its end. `started` is called when it has started.
-    fn live(&mut self, cx: &Cx<Cluster>, life: (u64, CancelToken), started: &dyn Fn()) -> Exit;
+    /// Runs an incarnation to its end, or until it sleeps: then there is no exit, and the next call
+    /// for the same incarnation goes on. `started` is called when it has started.
+    fn live(
+        &mut self,
+        cx: &Cx<Cluster>,
+        life: (u64, CancelToken),
+        started: &dyn Fn(),
+    ) -> Option<Exit>;
 }
 
 /// The seat of an actor.
@@ -31,6 +40,18 @@ pub(crate) struct ActorSeat<A: Actor, F> {
     factory: F,
     last: Option<Exit>,
     handed: Option<Box<dyn Any + Send>>,
+    /// A message that an incarnation failed on, and how many did.
+    again: Option<(A::Msg, u32)>,
+    asleep: Option<Asleep<A>>,
+}
+
+/// An incarnation that sleeps.
+struct Asleep<A: Actor> {
+    incarnation: u64,
+    actor: A,
+    stashed: VecDeque<A::Msg>,
+    handed: Option<Box<dyn Any + Send>>,
+    handled: u64,
 }
 
 impl<A, F> ActorSeat<A, F>
@@ -39,17 +60,17 @@ where
     F: FnMut(&mut Birth) -> Result<A> + Send,
 {
     pub(crate) fn new(slot: Arc<Slot<A::Msg>>, opts: ActorOpts, factory: F) -> ActorSeat<A, F> {
-        ActorSeat { slot, opts, factory, last: None, handed: None }
+        ActorSeat { slot, opts, factory, last: None, handed: None, again: None, asleep: None }
     }
 
-    /// The incarnation in its nursery.
+    /// The incarnation in its nursery. No exit if it sleeps.
     fn serve(
         &mut self,
         cx: &Cx<Cluster>,
         helpers: &dyn Helpers,
         started: &dyn Fn(),
         (incarnation, handled): (u64, &mut u64),
-    ) -> Exit {
+    ) -> Option<Exit> {
         let slot = Arc::clone(&self.slot);
         let mut cx = ActorCx {
             cx,
@@ -60,29 +81,59 @@ where
             most_stashed: self.opts.stash,
             first: VecDeque::new(),
             handed: None,
+            again: self.again.take(),
+            again_taken: None,
+            copy: None,
+            helping: None,
         };
-        let mut birth = Birth { incarnation, last: self.last.clone(), state: self.handed.take() };
-        let made = caught(|| {
-            let mut actor = (self.factory)(&mut birth)?;
-            actor.started(&mut cx)?;
-            Ok(actor)
-        });
-        let mut actor = match made {
-            Ok(actor) => actor,
-            Err(failure) => return Exit::new(ExitKind::NotStarted, failure.error().cloned()),
+        // One that the supervisor could not wake is not that of this incarnation.
+        let asleep = self.asleep.take().filter(|asleep| asleep.incarnation == incarnation);
+        let is_back = asleep.is_some();
+        let mut actor = match asleep {
+            Some(asleep) => {
+                (cx.stashed, cx.handed) = (asleep.stashed, asleep.handed);
+                *handled = asleep.handled;
+                asleep.actor
+            }
+            None => match self.begin(&mut cx, incarnation) {
+                Ok(actor) => {
+                    slot.core.has_started();
+                    started();
+                    actor
+                }
+                Err(exit) => return Some(exit),
+            },
         };
-        slot.core.has_started();
-        started();
+        let mut next = if is_back { Next::Hibernate } else { Next::Continue };
+        let sleeps = self.opts.account == ActorAccount::Shared;
         let exit = loop {
-            match caught(|| turns(&mut actor, &mut cx, handled)) {
-                Ok(kind) => break Exit::new(kind, None),
+            let turns = |own: &ActorTask| {
+                let redelivers = self.opts.redeliver > 0;
+                caught(|| turns(&mut actor, &mut cx, own, handled, (next, sleeps, redelivers)))
+            };
+            match OWN.with(turns) {
+                Ok(None) => {
+                    let (stashed, handed) = (cx.stashed, cx.handed);
+                    let handled = *handled;
+                    self.asleep = Some(Asleep { incarnation, actor, stashed, handed, handled });
+                    return None;
+                }
+                Ok(Some(kind)) => break Exit::new(kind, None),
                 Err(failure) => {
                     if !self.resumes(&failure) {
                         break failure;
                     }
+                    if cx.copy.take().is_some() {
+                        slot.core
+                            .shared
+                            .letters
+                            .add::<A::Msg>(LetterReason::Failed, &slot.core.name);
+                    }
                 }
             }
+            next = Next::Continue;
         };
+        slot.core.lower();
         let grace = self.opts.child.stop_within;
         let task = cx.cx;
         let _ = task.shield_for(grace, || {
@@ -92,12 +143,31 @@ where
             })
         });
         self.handed = cx.handed.take();
+        self.again = cx.again.take();
+        if let Some((msg, failures)) = cx.copy.take() {
+            if failures < self.opts.redeliver {
+                self.again = Some((msg, failures + 1));
+            } else {
+                slot.core.shared.letters.add::<A::Msg>(LetterReason::Poison, &slot.core.name);
+            }
+        }
         // The messages that were kept for later go the way of those in the mailbox of an actor that
         // has ended: the next incarnation knows nothing of them.
         for _ in cx.stashed.drain(..).chain(cx.first.drain(..).map(|envelope| envelope.msg)) {
             slot.core.shared.letters.add::<A::Msg>(LetterReason::Gone, &slot.core.name);
         }
-        exit
+        Some(exit)
+    }
+
+    /// Makes the state of an incarnation, and starts it.
+    fn begin(&mut self, cx: &mut ActorCx<'_, A::Msg>, incarnation: u64) -> Result<A, Exit> {
+        let mut birth = Birth { incarnation, last: self.last.clone(), state: self.handed.take() };
+        let made = caught(|| {
+            let mut actor = (self.factory)(&mut birth)?;
+            actor.started(cx)?;
+            Ok(actor)
+        });
+        made.map_err(|failure| Exit::new(ExitKind::NotStarted, failure.error().cloned()))
     }
 
     /// Whether the actor goes on after a failure, with its state.
@@ -127,31 +197,44 @@ where
         self.opts.spawn.clone()
     }
 
-    fn live(&mut self, cx: &Cx<Cluster>, life: (u64, CancelToken), started: &dyn Fn()) -> Exit {
+    fn account(&self) -> ActorAccount {
+        self.opts.account
+    }
+
+    fn live(
+        &mut self,
+        cx: &Cx<Cluster>,
+        life: (u64, CancelToken),
+        started: &dyn Fn(),
+    ) -> Option<Exit> {
         let (incarnation, token) = life;
-        ACTOR.with(|actor| *actor.borrow_mut() = Some(Arc::clone(&self.slot.core)));
+        OWN.with(|own| own.actor.set(Arc::clone(&self.slot.core))).ok(); // a task is one actor
         let mut handled = 0;
         let mut served = None;
         let opts = NurseryOpts::new().name(Arc::clone(&self.opts.name)).token(&token);
-        let ended = cx.nursery_with(opts, |helpers| {
+        let ended = cx.nursery_with(opts, |nursery| {
             let counts = (incarnation, &mut handled);
+            let helpers = Nest { nursery, is_used: Cell::new(false) };
             served = Some(self.serve(cx, &helpers, started, counts));
-            helpers.cancel(); // they end with the incarnation
+            if helpers.is_used.get() {
+                nursery.cancel(); // they end with the incarnation
+            }
             Ok(())
         });
         let exit = match (served, ended) {
             // A helper has failed, and the actor was cancelled for that.
-            (Some(exit), Err(error))
+            (Some(Some(exit)), Err(error))
                 if exit.kind() == ExitKind::Cancelled && !error.is_cancelled() =>
             {
                 Exit::from_error(error)
             }
-            (Some(exit), _) => exit,
+            (Some(Some(exit)), _) => exit,
+            (Some(None), _) => return None,
             (None, ended) => Exit::new(ExitKind::NotStarted, ended.err()),
         };
         let exit = exit.of_life(incarnation, handled);
         self.last = Some(exit.clone());
-        exit
+        Some(exit)
     }
 }
 
@@ -159,90 +242,138 @@ impl<A: Actor, F> Drop for ActorSeat<A, F> {
     /// No further incarnation: the mailbox is closed, and callers that wait hear of it.
     fn drop(&mut self) {
         let core = &self.slot.core;
-        let (phase, _, last) = core.state();
-        if phase != Phase::Ended {
-            core.gave_up(&last.unwrap_or_else(|| Exit::new(ExitKind::Cancelled, None)));
-        }
-        for _ in self.slot.lane.close() {
-            core.shared.letters.add::<A::Msg>(LetterReason::Gone, &core.name);
+        let again = self.again.take().map(|(msg, _)| Envelope::told(msg));
+        let close = || {
+            for _ in again.into_iter().chain(self.slot.lane.close()) {
+                core.shared.letters.add::<A::Msg>(LetterReason::Gone, &core.name);
+            }
+        };
+        match core.state() {
+            (Phase::Ended, ..) => close(),
+            (_, _, last) => {
+                let exit = last.unwrap_or_else(|| Exit::new(ExitKind::Cancelled, None));
+                core.ended_for_good(&exit, close);
+            }
         }
     }
 }
 
-/// Handles messages and events until the actor ends.
+/// The state of the task, as the actor has told its senders.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Runs,
+    Waits,
+    Sleeps,
+}
+
+/// Handles messages and events until the actor ends, or sleeps: then there is no kind of an end.
+/// The actor sleeps if its last step was to, and if it `may_sleep` at all.
 fn turns<A: Actor>(
     actor: &mut A,
     cx: &mut ActorCx<'_, A::Msg>,
+    own: &ActorTask,
     handled: &mut u64,
-) -> Result<ExitKind> {
+    (mut next, may_sleep, redelivers): (Next, bool, bool),
+) -> Result<Option<ExitKind>> {
     let slot = cx.slot;
     let core = &slot.core;
-    let mut is_raised = false;
+    let mut told = Told::Runs;
     loop {
-        let next = if let Some(news) = core.take_news() {
+        next = if let Some(news) = core.take_news() {
             match news {
-                News::Stop => return Ok(ExitKind::Stopped),
+                News::Stop => return Ok(Some(ExitKind::Stopped)),
                 News::Event(event) => actor.event(cx, event)?,
             }
         } else if let Some(tick) = due(cx) {
             actor.event(cx, tick)?
-        } else if let Some(envelope) = next_message(cx)? {
+        } else if let Some(envelope) = next_message(cx, told)? {
             if envelope.deadline.is_some_and(|at| at <= time::now()) {
                 core.shared.letters.add::<A::Msg>(LetterReason::Expired, &core.name);
                 continue;
             }
-            let _failed = Unhandled::<A::Msg>::new(core);
-            DEADLINE.set(envelope.deadline);
+            if redelivers {
+                let failures = cx.again_taken.take().unwrap_or(0);
+                cx.copy = A::copy(&envelope.msg).map(|copy| (copy, failures));
+            }
+            let _failed = Unhandled::<A::Msg>::new(core, own, cx.copy.is_none());
+            own.deadline.set(envelope.deadline);
             let next = actor.handle(cx, envelope.msg);
-            DEADLINE.set(None);
+            own.deadline.set(None);
             let next = next?;
             *handled += 1;
             std::mem::forget(_failed);
+            if redelivers {
+                cx.copy = None;
+            }
             next
-        } else if !is_raised {
-            core.raise();
-            is_raised = true;
+        } else if told == Told::Runs {
+            if next == Next::Hibernate && may_sleep && cx.may_sleep() {
+                core.lie_down();
+                told = Told::Sleeps;
+            } else {
+                core.raise();
+                told = Told::Waits;
+            }
             continue; // looks once more
+        } else if core.is_draining() {
+            return Ok(Some(ExitKind::Stopped));
+        } else if told == Told::Sleeps {
+            return Ok(None);
         } else {
             core.wait(cx.timers.earliest())?;
-            is_raised = false;
+            told = Told::Runs;
             continue;
         };
-        if is_raised {
+        if told != Told::Runs {
             core.lower();
-            is_raised = false;
+            told = Told::Runs;
         }
         if next == Next::Stop {
-            return Ok(ExitKind::Finished);
+            return Ok(Some(ExitKind::Finished));
         }
     }
 }
 
 /// Counts a message whose handler did not return successfully.
-struct Unhandled<'c, M>(&'c Core, std::marker::PhantomData<fn(M)>);
+struct Unhandled<'c, M> {
+    core: &'c Core,
+    own: &'c ActorTask,
+    is_lost: bool,
+    _messages: std::marker::PhantomData<fn(M)>,
+}
 
-impl<M> Unhandled<'_, M> {
-    fn new(core: &Core) -> Unhandled<'_, M> {
-        Unhandled(core, std::marker::PhantomData)
+impl<'c, M> Unhandled<'c, M> {
+    fn new(core: &'c Core, own: &'c ActorTask, is_lost: bool) -> Unhandled<'c, M> {
+        Unhandled { core, own, is_lost, _messages: std::marker::PhantomData }
     }
 }
 
 impl<M> Drop for Unhandled<'_, M> {
     fn drop(&mut self) {
-        DEADLINE.set(None);
-        self.0.shared.letters.add::<M>(LetterReason::Failed, &self.0.name);
+        self.own.deadline.set(None);
+        if self.is_lost {
+            self.core.shared.letters.add::<M>(LetterReason::Failed, &self.core.name);
+        }
     }
 }
 
+#[inline]
 fn due<M>(cx: &mut ActorCx<'_, M>) -> Option<Event> {
     cx.timers.earliest()?;
     let tick = cx.timers.take_due(time::now())?;
     Some(Event::Timer { key: tick.key, missed: tick.missed })
 }
 
-fn next_message<M>(cx: &mut ActorCx<'_, M>) -> Result<Option<crate::mailbox::Envelope<M>>> {
+#[inline]
+fn next_message<M>(cx: &mut ActorCx<'_, M>, told: Told) -> Result<Option<Envelope<M>>> {
+    if let Some((msg, failures)) = cx.again.take() {
+        cx.again_taken = Some(failures);
+        return Ok(Some(Envelope::told(msg)));
+    }
     match cx.first.pop_front() {
         Some(envelope) => Ok(Some(envelope)),
+        // The second look, which mostly finds nothing either.
+        None if told != Told::Runs && cx.slot.lane.is_empty() => Ok(None),
         None => cx.slot.lane.take(),
     }
 }

@@ -1,70 +1,121 @@
-//! The user lane of a mailbox: messages, in a bounded channel or on ordered shelves.
+//! The user lane of a mailbox: messages, in a channel, on ordered shelves, or handed over.
 //!
 //! The actor takes a message with [`UserLane::take`], which never waits. It waits at the bell of
 //! its [slot](crate::slot), which every message and every event of the system rings.
 
+mod handover;
+
 use crate::letters::LetterReason;
-use parcae::channel::{Reason, Receiver, Sender, channel};
+use crate::slot::Core;
+use handover::Handover;
+use parcae::cap::CapChannel;
+use parcae::channel::{ChannelOpts, Reason, Receiver, Sender, channel};
 use parcae::sync::Semaphore;
 use parcae::{Error, ErrorKind, Result};
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 /// A message waits this long behind those of higher levels; then it goes first once.
 const AGEING: u32 = 16;
 
+/// The most messages that a mailbox holds which needs no capability.
+const LARGEST: usize = 1 << 20;
+
 /// Bound and order of an actor's mailbox. The default holds 64 messages, and a sender waits while
 /// it is full.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Mailbox {
-    pub(crate) capacity: usize,
-    pub(crate) kind: Kind,
+    capacity: usize,
+    kind: Kind,
+    /// Allows a mailbox without a bound.
+    cap: Option<Arc<CapChannel>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+enum Kind {
     Block,
     Refuse,
     DropOldest,
     DropNewest,
     LatestByKey,
     Priority { levels: usize },
+    Rendezvous,
+    Unbounded,
 }
 
 impl Mailbox {
-    /// A mailbox for so many messages, at least one. A sender waits while it is full.
+    /// A mailbox for so many messages, at least one and at most 2^20. A sender waits while it is
+    /// full.
     pub fn bounded(capacity: usize) -> Mailbox {
-        Mailbox { capacity: capacity.max(1), kind: Kind::Block }
+        Mailbox { capacity: capacity.clamp(1, LARGEST), kind: Kind::Block, cap: None }
+    }
+
+    /// A mailbox without room: a sender waits until the actor has taken its message. A message
+    /// whose sender gives up before is not handled. [`try_tell`](crate::Address::try_tell) succeeds
+    /// if the actor waits for a message and none is there.
+    pub fn rendezvous() -> Mailbox {
+        Mailbox { capacity: 0, kind: Kind::Rendezvous, cap: None }
+    }
+
+    /// A mailbox without a bound. Each actor that is started with it is a channel under the
+    /// capability, whose [`max_buffer`](parcae::cap::ChannelLimits::max_buffer) has to be
+    /// [`usize::MAX`]; otherwise the actor is not started.
+    ///
+    /// ```
+    /// use parcae::cap::{ChannelLimits, Delegation};
+    /// use parcae::prelude::*;
+    /// use parcae::profile::Cluster;
+    /// use parcae_actor::{ActorOpts, Mailbox};
+    /// use std::sync::Arc;
+    ///
+    /// let rt = Runtime::builder().profile::<Cluster>().build()?;
+    /// let limits = ChannelLimits { max_channels: 1, max_buffer: usize::MAX };
+    /// let cap = Arc::new(rt.cap_channel(limits, Delegation::Forbidden));
+    /// let opts = ActorOpts::new("log").mailbox(Mailbox::unbounded(cap));
+    /// # drop(opts);
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn unbounded(cap: Arc<CapChannel>) -> Mailbox {
+        Mailbox { capacity: usize::MAX, kind: Kind::Unbounded, cap: Some(cap) }
+    }
+
+    /// The same with another kind. A mailbox without room or without a bound stays as it is: it is
+    /// never full.
+    fn with(self, kind: Kind) -> Mailbox {
+        match self.kind {
+            Kind::Rendezvous | Kind::Unbounded => self,
+            _ => Mailbox { kind, ..self },
+        }
     }
 
     /// A full mailbox refuses a message: [`TellError`](crate::TellError) returns it.
     pub fn refuse(self) -> Mailbox {
-        Mailbox { kind: Kind::Refuse, ..self }
+        self.with(Kind::Refuse)
     }
 
     /// A full mailbox drops its oldest message, which becomes a dead letter.
     pub fn drop_oldest(self) -> Mailbox {
-        Mailbox { kind: Kind::DropOldest, ..self }
+        self.with(Kind::DropOldest)
     }
 
     /// A full mailbox drops the new message, which becomes a dead letter. The sender does not hear
     /// of it.
     pub fn drop_newest(self) -> Mailbox {
-        Mailbox { kind: Kind::DropNewest, ..self }
+        self.with(Kind::DropNewest)
     }
 
     /// A message replaces one of the same [key](crate::Actor::key), in its place. A sender of
     /// another key waits while the mailbox is full.
     pub fn latest_by_key(self) -> Mailbox {
-        Mailbox { kind: Kind::LatestByKey, ..self }
+        self.with(Kind::LatestByKey)
     }
 
     /// Messages of a higher [level](crate::Actor::level) are taken first, in the order of arrival
     /// within a level; one that was passed over 16 times goes first. A sender waits while the
     /// mailbox is full. There are at least one and at most 16 levels.
     pub fn priority(self, levels: usize) -> Mailbox {
-        Mailbox { kind: Kind::Priority { levels: levels.clamp(1, 16) }, ..self }
+        self.with(Kind::Priority { levels: levels.clamp(1, 16) })
     }
 }
 
@@ -79,6 +130,15 @@ pub(crate) struct Envelope<M> {
     pub(crate) msg: M,
     /// Of a call: then the caller has given up.
     pub(crate) deadline: Option<Instant>,
+    /// Of a call by an actor.
+    pub(crate) caller: Option<Arc<Core>>,
+}
+
+impl<M> Envelope<M> {
+    /// A message without a caller.
+    pub(crate) fn told(msg: M) -> Envelope<M> {
+        Envelope { msg, deadline: None, caller: None }
+    }
 }
 
 /// How long a sender waits for room.
@@ -109,7 +169,8 @@ pub(crate) struct Order<M> {
 
 /// The user lane. The slot and the supervisor share it; it survives restarts.
 pub(crate) struct UserLane<M> {
-    mailbox: Mailbox,
+    capacity: usize,
+    kind: Kind,
     order: Order<M>,
     place: Place<M>,
 }
@@ -117,6 +178,7 @@ pub(crate) struct UserLane<M> {
 enum Place<M> {
     Channel(Sender<Envelope<M>>, Receiver<Envelope<M>>),
     Shelves(Shelves<M>),
+    Handover(Handover<M>),
 }
 
 struct Shelves<M> {
@@ -133,30 +195,38 @@ struct Levels<M> {
 }
 
 impl<M> UserLane<M> {
-    pub(crate) fn new(mailbox: Mailbox, order: Order<M>) -> UserLane<M> {
-        let levels = match mailbox.kind {
+    /// # Errors
+    ///
+    /// If the capability of the mailbox does not allow it.
+    pub(crate) fn new(mailbox: &Mailbox, order: Order<M>) -> Result<UserLane<M>> {
+        let &Mailbox { capacity, kind, ref cap } = mailbox;
+        let place = match kind {
             Kind::Block | Kind::Refuse | Kind::DropNewest => {
-                let (sender, receiver) = channel(mailbox.capacity);
-                return UserLane { mailbox, order, place: Place::Channel(sender, receiver) };
+                let (sender, receiver) = channel(capacity);
+                Place::Channel(sender, receiver)
             }
-            Kind::DropOldest | Kind::LatestByKey => 1,
-            Kind::Priority { levels } => levels,
+            Kind::Unbounded => {
+                let mut opts = ChannelOpts::unbounded();
+                if let Some(cap) = cap {
+                    opts = opts.under(cap)?;
+                }
+                let (sender, receiver) = opts.build();
+                Place::Channel(sender, receiver)
+            }
+            Kind::Rendezvous => Place::Handover(Handover::new()),
+            Kind::DropOldest | Kind::LatestByKey => Place::Shelves(Shelves::new(capacity, 1)),
+            Kind::Priority { levels } => Place::Shelves(Shelves::new(capacity, levels)),
         };
-        let levels = Levels {
-            queues: (0..levels).map(|_| VecDeque::new()).collect(),
-            passed: vec![0; levels],
-            is_closed: false,
-        };
-        let shelves =
-            Shelves { room: Semaphore::new(mailbox.capacity), levels: Mutex::new(levels) };
-        UserLane { mailbox, order, place: Place::Shelves(shelves) }
+        Ok(UserLane { capacity, kind, order, place })
     }
 
-    /// Puts a message in. Returns messages that were dropped for it, with the reason.
-    pub(crate) fn put(&self, envelope: Envelope<M>, patience: Patience) -> Put<M> {
+    /// Puts a message in. Returns messages that were dropped for it, with the reason. A sender that
+    /// waits with its message in the mailbox rings before that; all others ring afterwards.
+    pub(crate) fn put(&self, envelope: Envelope<M>, patience: Patience, ring: impl Fn()) -> Put<M> {
         match &self.place {
             Place::Channel(sender, _) => self.send(sender, envelope, patience),
             Place::Shelves(shelves) => self.shelve(shelves, envelope, patience),
+            Place::Handover(handover) => handover.put(envelope, patience, ring),
         }
     }
 
@@ -166,7 +236,7 @@ impl<M> UserLane<M> {
         envelope: Envelope<M>,
         patience: Patience,
     ) -> Put<M> {
-        let sent = match (self.mailbox.kind, patience) {
+        let sent = match (self.kind, patience) {
             (Kind::Block, Patience::Forever) => sender.send(envelope),
             (Kind::Block, Patience::Until(at)) => sender.send_deadline(envelope, at),
             _ => sender.try_send(envelope),
@@ -174,7 +244,7 @@ impl<M> UserLane<M> {
         let Err(error) = sent else { return Ok(None) };
         let (envelope, reason) = error.into_parts();
         match reason {
-            Reason::WouldWait if self.mailbox.kind == Kind::DropNewest => {
+            Reason::WouldWait if self.kind == Kind::DropNewest => {
                 Ok(Some((envelope, LetterReason::Overflow)))
             }
             Reason::WouldWait => Err((envelope, Undelivered::Full)),
@@ -185,20 +255,18 @@ impl<M> UserLane<M> {
     }
 
     fn shelve(&self, shelves: &Shelves<M>, envelope: Envelope<M>, patience: Patience) -> Put<M> {
+        let mut envelope = envelope;
         if let Err(error) = parcae::checkpoint() {
             return Err((envelope, Undelivered::Interrupted(error)));
         }
-        if self.mailbox.kind == Kind::LatestByKey {
-            let key = (self.order.key)(&envelope.msg);
-            let mut levels = shelves.lock();
-            let same = |queued: &&mut Envelope<M>| (self.order.key)(&queued.msg) == key;
-            if let Some(queued) = levels.queues[0].iter_mut().find(same) {
-                let older = std::mem::replace(queued, envelope);
-                return Ok(Some((older, LetterReason::Replaced)));
+        if self.kind == Kind::LatestByKey {
+            match self.replace(&mut shelves.lock(), envelope) {
+                Ok(older) => return Ok(Some((older, LetterReason::Replaced))),
+                Err(unplaced) => envelope = unplaced,
             }
         }
-        if self.mailbox.kind == Kind::DropOldest {
-            return Ok(shelves.push_and_drop(envelope, self.mailbox.capacity));
+        if self.kind == Kind::DropOldest {
+            return shelves.push_and_drop(envelope, self.capacity);
         }
         let permit = match patience {
             Patience::Forever => shelves.room.acquire(),
@@ -223,13 +291,50 @@ impl<M> UserLane<M> {
         if levels.is_closed {
             return Err((envelope, Undelivered::Closed));
         }
+        if self.kind == Kind::LatestByKey {
+            // One of the same key may have come while this sender waited for room.
+            match self.replace(&mut levels, envelope) {
+                Ok(older) => {
+                    drop(levels);
+                    shelves.room.add(1); // the older message's place is enough
+                    return Ok(Some((older, LetterReason::Replaced)));
+                }
+                Err(unplaced) => envelope = unplaced,
+            }
+        }
         let most = levels.queues.len() - 1;
         let level = if most == 0 { 0 } else { (self.order.level)(&envelope.msg).min(most) };
         levels.queues[level].push_back(envelope);
         Ok(None)
     }
 
+    /// Puts a message in the place of one of the same key, which is returned; or returns the
+    /// message itself.
+    fn replace(
+        &self,
+        levels: &mut Levels<M>,
+        envelope: Envelope<M>,
+    ) -> Result<Envelope<M>, Envelope<M>> {
+        let key = (self.order.key)(&envelope.msg);
+        let same = |queued: &&mut Envelope<M>| (self.order.key)(&queued.msg) == key;
+        match levels.queues[0].iter_mut().find(same) {
+            Some(queued) => Ok(std::mem::replace(queued, envelope)),
+            None => Err(envelope),
+        }
+    }
+
+    /// Whether there is certainly no message. Not a checkpoint: the actor is about to wait.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        match &self.place {
+            Place::Channel(_, receiver) => receiver.is_empty(),
+            // To look for a message has an effect there, or costs no less than to take it.
+            Place::Shelves(_) | Place::Handover(_) => false,
+        }
+    }
+
     /// The next message, if there is one. A checkpoint.
+    #[inline]
     pub(crate) fn take(&self) -> Result<Option<Envelope<M>>> {
         match &self.place {
             Place::Channel(_, receiver) => match receiver.try_recv() {
@@ -240,10 +345,14 @@ impl<M> UserLane<M> {
             Place::Shelves(shelves) => {
                 parcae::checkpoint()?;
                 let envelope = shelves.lock().take();
-                if envelope.is_some() && self.mailbox.kind != Kind::DropOldest {
+                if envelope.is_some() && self.kind != Kind::DropOldest {
                     shelves.room.add(1);
                 }
                 Ok(envelope)
+            }
+            Place::Handover(handover) => {
+                parcae::checkpoint()?;
+                Ok(handover.take())
             }
         }
     }
@@ -265,6 +374,7 @@ impl<M> UserLane<M> {
                 levels.is_closed = true;
                 levels.queues.iter_mut().flat_map(std::mem::take).collect()
             }
+            Place::Handover(handover) => handover.close(),
         }
     }
 
@@ -273,32 +383,38 @@ impl<M> UserLane<M> {
         match &self.place {
             Place::Channel(sender, _) => sender.len(),
             Place::Shelves(shelves) => shelves.lock().queues.iter().map(VecDeque::len).sum(),
+            Place::Handover(handover) => handover.len(),
         }
     }
 }
 
 impl<M> Shelves<M> {
+    fn new(capacity: usize, levels: usize) -> Shelves<M> {
+        let levels = Levels {
+            queues: (0..levels).map(|_| VecDeque::new()).collect(),
+            passed: vec![0; levels],
+            is_closed: false,
+        };
+        Shelves { room: Semaphore::new(capacity), levels: Mutex::new(levels) }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Levels<M>> {
         // A panic of the actor's `key` or `level` leaves the queues as they were.
         self.levels.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Puts a message in, and takes the oldest out if there are more than `most`.
-    fn push_and_drop(
-        &self,
-        envelope: Envelope<M>,
-        most: usize,
-    ) -> Option<(Envelope<M>, LetterReason)> {
+    fn push_and_drop(&self, envelope: Envelope<M>, most: usize) -> Put<M> {
         let mut levels = self.lock();
         if levels.is_closed {
-            return Some((envelope, LetterReason::Gone));
+            return Err((envelope, Undelivered::Closed));
         }
         let queue = &mut levels.queues[0];
         queue.push_back(envelope);
         if queue.len() <= most {
-            return None;
+            return Ok(None);
         }
-        queue.pop_front().map(|oldest| (oldest, LetterReason::Overflow))
+        Ok(queue.pop_front().map(|oldest| (oldest, LetterReason::Overflow)))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::exit::Exit;
 use crate::mailbox::Mailbox;
+use crate::recharge::Recharge;
 use parcae::{Budget, SpawnOpts};
 use std::fmt;
 use std::sync::Arc;
@@ -75,6 +76,16 @@ pub struct ActorOpts {
     pub(crate) child: Child,
     pub(crate) spawn: SpawnOpts,
     pub(crate) stash: usize,
+    pub(crate) account: ActorAccount,
+    pub(crate) redeliver: u32,
+}
+
+/// The budget that an actor draws on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ActorAccount {
+    /// That of its supervisor's children.
+    Shared,
+    Own,
 }
 
 impl ActorOpts {
@@ -85,7 +96,15 @@ impl ActorOpts {
         let name = name.into();
         let spawn = SpawnOpts::new().name(name.clone());
         let mailbox = Mailbox::default();
-        ActorOpts { name, mailbox, child: Child::transient(), spawn, stash: 64 }
+        ActorOpts {
+            name,
+            mailbox,
+            child: Child::transient(),
+            spawn,
+            stash: 64,
+            account: ActorAccount::Shared,
+            redeliver: 0,
+        }
     }
 
     /// The mailbox of the actor.
@@ -103,6 +122,15 @@ impl ActorOpts {
     /// A budget of the actor's own, for each incarnation, out of that of its supervisor.
     pub fn budget(mut self, budget: Budget) -> ActorOpts {
         self.spawn = self.spawn.budget(budget);
+        self.account = ActorAccount::Own;
+        self
+    }
+
+    /// Hands a message that an incarnation failed on to the next one, up to so many times; after
+    /// that it is poison, and becomes a dead letter. The actor's [`copy`](crate::Actor::copy) says
+    /// which messages can be handed on. Without this a message is lost with its incarnation.
+    pub fn redeliver(mut self, times: u32) -> ActorOpts {
+        self.redeliver = times;
         self
     }
 
@@ -276,6 +304,8 @@ pub struct Supervise {
     pub(crate) backoff: Option<Backoff>,
     pub(crate) allowance: Option<u64>,
     pub(crate) auto: AutoShutdown,
+    pub(crate) recharge: Option<Recharge>,
+    pub(crate) at_most: usize,
 }
 
 impl Supervise {
@@ -287,6 +317,8 @@ impl Supervise {
             backoff: None,
             allowance: None,
             auto: AutoShutdown::Never,
+            recharge: None,
+            at_most: usize::MAX,
         }
     }
 
@@ -313,9 +345,22 @@ impl Supervise {
         self
     }
 
+    /// Number of children at the same time: no more are started while the supervisor runs.
+    pub fn at_most(mut self, children: usize) -> Supervise {
+        self.at_most = children;
+        self
+    }
+
     /// Waits before a restart. Without this a child is restarted at once.
     pub fn backoff(mut self, backoff: Backoff) -> Supervise {
         self.backoff = Some(backoff);
+        self
+    }
+
+    /// Suspends children that run out of budget, and decides by this policy. Without one they fail.
+    /// Supervisors below this one use the same policy, unless they have one of their own.
+    pub fn recharge(mut self, recharge: Recharge) -> Supervise {
+        self.recharge = Some(recharge);
         self
     }
 

@@ -2,20 +2,23 @@
 //!
 //! # Waiting
 //!
-//! The actor's task waits at the slot's bell, for both lanes. It takes a message or an event if
-//! there is one; if there is none, it raises `waits`, looks once more, and then waits. A sender
-//! puts its message in and rings only if `waits` is up. Both put a sequentially consistent fence
-//! between their write and their read, so at least one of them sees the other's write: either the
-//! sender rings, or the actor's second look finds the message. A bell without a waiter keeps one
-//! ring; the next wait then returns early, once, and looks again.
-//!
-//! An event of the system lane always rings, so its sender needs no argument beyond that of the
-//! bell.
+//! The actor's task waits at the slot's bell, for both lanes, or sleeps: then there is no task, and
+//! the supervisor starts one. [`crate::posture`] has the protocol. A bell without a waiter keeps
+//! one ring; the next wait then returns early, once, and looks again. So an event of the system
+//! lane always rings, if it does not find the actor asleep.
 //!
 //! # The system lane
 //!
 //! `stop` is a flag. `Down` notices and other events are in a queue whose room is reserved when the
-//! monitor is set up: delivering one allocates nothing, and cannot fail.
+//! monitor is set up: delivering one allocates nothing, and cannot fail. `expected` has the
+//! monitors whose notices may still come: there is room for as many. A notice that is not expected
+//! is dropped: the end of an actor takes the monitors out before it tells them, so a monitor may
+//! be removed in between.
+//!
+//! A monitor or link belongs to the incarnation that set it up. A later incarnation of the same
+//! actor gets no notice of it, and entries of incarnations that have ended are dropped when the
+//! list of an actor would grow, so an actor that others monitor and outlive over and over does not
+//! collect them.
 //!
 //! # Ends
 //!
@@ -24,16 +27,23 @@
 //! phase and fires at once. The name is free before the first notice is delivered.
 
 use crate::actor::Event;
+use crate::desk::Desk;
 use crate::exit::{Exit, ExitKind};
 use crate::mailbox::UserLane;
 use crate::monitor::{Down, MonitorId, Watched};
+use crate::posture::{Alarm, Posture};
+use crate::shim::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use crate::shim::{Mutex, MutexGuard};
 use crate::system::Shared;
 use parcae::sync::Notify;
 use parcae::{CancelToken, Error, Result};
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeSet, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Instant;
+
+#[cfg(all(test, loom))]
+mod models;
 
 /// A slot with its mailbox.
 pub(crate) struct Slot<M> {
@@ -47,13 +57,22 @@ pub(crate) struct Core {
     pub(crate) name: Arc<str>,
     pub(crate) shared: Arc<Shared>,
     bell: Notify,
-    /// The actor is about to wait, or waits, at the bell.
-    waits: AtomicBool,
+    posture: Posture,
+    /// Where the supervisor hears that a task is wanted, and the number of the actor there.
+    keeper: OnceLock<(Arc<Desk>, u64)>,
     /// There are events, or the actor is to stop. Written under the lock of `life`.
     has_news: AtomicBool,
+    /// The actor is to stop when its mailbox is empty.
+    drains: AtomicBool,
     life: Mutex<Life>,
+    /// The incarnation that runs; 0 if none does. Written under the lock of `life`.
+    living: AtomicU64,
     /// The actor that this one has called and waits for.
     calling: Mutex<Option<Arc<Core>>>,
+    /// Whether there is one.
+    is_calling: AtomicBool,
+    /// While it waits, it serves requests of the actors that it waits for.
+    serves: AtomicBool,
 }
 
 /// Where an actor is between its first start and its last end.
@@ -75,16 +94,27 @@ struct Life {
     /// The last end.
     exit: Option<Exit>,
     events: VecDeque<Event>,
-    /// Events that may come because of monitors.
-    expected: usize,
+    /// Monitors of this incarnation whose notices may still come.
+    expected: BTreeSet<MonitorId>,
     stop: bool,
     /// Cancels the incarnation.
     token: CancelToken,
-    /// Asks a supervisor to stop, which waits for more than a bell.
-    stop_token: Option<CancelToken>,
+    /// The desk of a supervisor, which waits there for everything.
+    desk: Option<Arc<Desk>>,
     /// The linked actor whose failure has cancelled this one.
     linked_end: Option<Arc<str>>,
     monitors: Vec<Entry>,
+}
+
+impl Life {
+    fn runs(&self) -> bool {
+        matches!(self.phase, Phase::Starting | Phase::Running)
+    }
+
+    /// Whether this incarnation runs.
+    fn is(&self, number: u64) -> bool {
+        self.incarnation == number && self.runs()
+    }
 }
 
 struct Entry {
@@ -94,10 +124,33 @@ struct Entry {
 
 /// The receiver of the news that an actor has ended.
 pub(crate) enum Sink {
-    Actor(Arc<Core>),
+    Actor(Incarnation),
     /// A linked actor, which ends too if the end is abnormal.
-    Linked(Arc<Core>),
+    Linked(Incarnation),
     Task(Arc<Watched>),
+}
+
+impl Sink {
+    /// Whether the notice would still reach its receiver. It may turn false at any time.
+    fn is_live(&self) -> bool {
+        match self {
+            Sink::Actor(one) | Sink::Linked(one) => one.is_live(),
+            Sink::Task(watched) => Arc::strong_count(watched) > 1,
+        }
+    }
+}
+
+/// One life of an actor.
+pub(crate) struct Incarnation {
+    core: Arc<Core>,
+    number: u64,
+}
+
+impl Incarnation {
+    fn is_live(&self) -> bool {
+        // Relaxed: an entry that is found dead stays dead, and one that is kept does no harm.
+        self.core.living.load(Ordering::Relaxed) == self.number
+    }
 }
 
 impl Core {
@@ -107,21 +160,26 @@ impl Core {
             name,
             shared,
             bell: Notify::new(),
-            waits: AtomicBool::new(false),
+            posture: Posture::new(),
+            keeper: OnceLock::new(),
             has_news: AtomicBool::new(false),
+            drains: AtomicBool::new(false),
+            living: AtomicU64::new(0),
             life: Mutex::new(Life {
                 phase: Phase::Starting,
                 incarnation: 0,
                 exit: None,
                 events: VecDeque::new(),
-                expected: 0,
+                expected: BTreeSet::new(),
                 stop: false,
                 token: CancelToken::new(),
-                stop_token: None,
+                desk: None,
                 linked_end: None,
                 monitors: Vec::new(),
             }),
             calling: Mutex::new(None),
+            is_calling: AtomicBool::new(false),
+            serves: AtomicBool::new(false),
         }
     }
 
@@ -138,17 +196,43 @@ impl Core {
     // ----- the bell -----------------------------------------------------------------------------
 
     /// After a message was put in.
+    #[inline]
     pub(crate) fn ring_if_waiting(&self) {
-        fence(Ordering::SeqCst); // with the fence of `raise`: one sees the other's write
-        if self.waits.load(Ordering::Relaxed) {
-            self.bell.notify_one();
+        match self.posture.sent() {
+            Alarm::None => {}
+            Alarm::Ring => self.bell.notify_one(),
+            Alarm::Rouse => self.ask_for_a_task(),
         }
+    }
+
+    /// After an event was put in, the actor was cancelled, or a reply has come.
+    pub(crate) fn ring(&self) {
+        match self.posture.sent() {
+            Alarm::Rouse => self.ask_for_a_task(),
+            Alarm::None | Alarm::Ring => self.bell.notify_one(),
+        }
+    }
+
+    #[cold]
+    fn ask_for_a_task(&self) {
+        if let Some((desk, order)) = self.keeper.get() {
+            desk.wake(*order);
+        }
+    }
+
+    /// Names the supervisor, once.
+    pub(crate) fn set_keeper(&self, desk: &Arc<Desk>, order: u64) {
+        let _ = self.keeper.set((Arc::clone(desk), order)); // a seat has one supervisor
     }
 
     /// Before the last look at the lanes.
     pub(crate) fn raise(&self) {
-        self.waits.store(true, Ordering::Relaxed);
-        fence(Ordering::SeqCst); // with the fence of `ring_if_waiting`
+        self.posture.wait();
+    }
+
+    /// Before the last look of a task that ends while its actor sleeps.
+    pub(crate) fn lie_down(&self) {
+        self.posture.sleep();
     }
 
     /// Waits for a ring, or until a point in time.
@@ -164,69 +248,93 @@ impl Core {
         waited
     }
 
-    /// The actor does not wait.
+    /// The actor neither waits nor sleeps.
     pub(crate) fn lower(&self) {
-        self.waits.store(false, Ordering::Relaxed); // a late ring is kept, and harmless
+        self.posture.get_up();
     }
 
     // ----- the system lane ----------------------------------------------------------------------
 
     /// The next event, or the request to stop.
+    #[inline]
     pub(crate) fn take_news(&self) -> Option<News> {
         // Acquire: with the stores in `post` and `stop`. A store that comes later rings.
-        if !self.has_news.load(Ordering::Acquire) {
-            return None;
-        }
+        if self.has_news.load(Ordering::Acquire) { self.take_some_news() } else { None }
+    }
+
+    #[cold]
+    fn take_some_news(&self) -> Option<News> {
         let mut life = self.life();
         if life.stop {
             return Some(News::Stop);
         }
         let event = life.events.pop_front();
         if life.events.is_empty() {
-            self.has_news.store(false, Ordering::Release); // with the load above
+            self.has_news.store(false, Ordering::Release); // with the load in `take_news`
         }
         event.map(News::Event)
     }
 
-    fn post(&self, event: Event) {
+    /// Delivers a notice to the incarnation that asked for it, if that one still runs and still
+    /// wants it.
+    fn post(&self, number: u64, down: Down) {
         let mut life = self.life();
-        life.expected = life.expected.saturating_sub(1);
-        life.events.push_back(event);
+        if !life.is(number) || !life.expected.remove(&down.id) {
+            return;
+        }
+        debug_assert!(life.events.len() < life.events.capacity(), "no room was reserved");
+        life.events.push_back(Event::Down(down));
         self.has_news.store(true, Ordering::Release); // with the load in `take_news`
         drop(life);
-        self.bell.notify_one();
+        self.ring();
+    }
+
+    /// Asks the actor to stop when its mailbox is empty.
+    pub(crate) fn drain(&self) {
+        self.drains.store(true, Ordering::Release); // with the load in `is_draining`
+        self.ring();
+    }
+
+    /// Whether an actor that has found no message is to stop. A request that comes later rings.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.drains.load(Ordering::Acquire) // with the store in `drain`
     }
 
     /// Asks the actor to stop after the message that it handles.
     pub(crate) fn stop(&self) {
         let mut life = self.life();
         life.stop = true;
-        let stop_token = life.stop_token.clone();
+        let desk = life.desk.clone();
         self.has_news.store(true, Ordering::Release); // with the load in `take_news`
         drop(life);
-        self.bell.notify_one();
-        if let Some(token) = stop_token {
-            token.cancel();
+        self.ring();
+        if let Some(desk) = desk {
+            desk.ring();
         }
     }
 
-    /// A token that is cancelled when this incarnation is asked to stop.
-    pub(crate) fn stop_token(&self) -> CancelToken {
-        let token = CancelToken::new();
-        let mut life = self.life();
-        life.stop_token = Some(token.clone());
-        let is_late = life.stop;
-        drop(life);
-        if is_late {
-            token.cancel();
-        }
-        token
+    /// The desk that a request to stop rings at, of a supervisor.
+    pub(crate) fn set_desk(&self, desk: &Arc<Desk>) {
+        self.life().desk = Some(Arc::clone(desk));
+    }
+
+    /// Whether this incarnation was asked to stop. A request that comes later rings.
+    pub(crate) fn is_to_stop(&self) -> bool {
+        // Acquire: with the store in `stop`.
+        self.has_news.load(Ordering::Acquire) && self.life().stop
     }
 
     /// Cancels the incarnation that runs.
     pub(crate) fn kill(&self) {
         let token = self.life().token.clone();
         token.cancel();
+        self.ring(); // a task that sleeps does not see it
+    }
+
+    /// The incarnation that runs, and the token that cancels it.
+    pub(crate) fn present(&self) -> (u64, CancelToken) {
+        let life = self.life();
+        (life.incarnation, life.token.clone())
     }
 
     // ----- the life of the actor, as its supervisor tells it ------------------------------------
@@ -239,7 +347,10 @@ impl Core {
         life.stop = false;
         life.linked_end = None;
         life.token = CancelToken::new();
-        self.has_news.store(!life.events.is_empty(), Ordering::Release); // as in `take_news`
+        life.expected.clear();
+        life.events.clear();
+        self.living.store(life.incarnation, Ordering::Relaxed); // with the load in `is_live`
+        self.has_news.store(false, Ordering::Release); // as in `take_news`
         (life.incarnation, life.token.clone())
     }
 
@@ -260,39 +371,57 @@ impl Core {
         }
     }
 
-    /// The end of an incarnation. Tells the monitors.
+    /// The end of an incarnation that is followed by another one. Tells the monitors.
     pub(crate) fn ended(self: &Arc<Self>, exit: &Exit, next: Phase) {
-        if next == Phase::Ended {
-            self.shared.forget(self); // the name is free before the first notice
-        }
-        let mut life = self.life();
-        life.phase = next;
-        life.exit = Some(exit.clone());
-        // Events for the incarnation that has ended. Those of its monitors may still come.
-        life.events.clear();
-        self.has_news.store(life.stop, Ordering::Release); // with the load in `take_news`
-        let monitors = std::mem::take(&mut life.monitors);
-        drop(life);
-        for monitor in monitors {
+        for monitor in self.conclude(exit, next) {
             self.tell(monitor, exit);
         }
     }
 
-    /// From restarting to ended: the supervisor has given up, or was stopped.
-    pub(crate) fn gave_up(self: &Arc<Self>, exit: &Exit) {
-        self.ended(exit, Phase::Ended);
+    /// The last end. `close` closes the mailbox, before the first notice: a task that has heard
+    /// of the end cannot send any more.
+    pub(crate) fn ended_for_good(self: &Arc<Self>, exit: &Exit, close: impl FnOnce()) {
+        let monitors = self.conclude(exit, Phase::Ended);
+        let closed = catch_unwind(AssertUnwindSafe(close)); // destructors of messages
+        for monitor in monitors {
+            self.tell(monitor, exit);
+        }
+        if let Err(payload) = closed {
+            resume_unwind(payload);
+        }
+    }
+
+    /// Moves the slot to its next phase. Returns the monitors that are to be told.
+    fn conclude(self: &Arc<Self>, exit: &Exit, next: Phase) -> Vec<Entry> {
+        if next == Phase::Ended {
+            self.shared.forget(self); // the name is free before the first notice
+        }
+        if exit.kind() == ExitKind::Stopped {
+            self.drains.store(false, Ordering::Release); // done; with the load in `is_draining`
+        }
+        let mut life = self.life();
+        life.phase = next;
+        life.exit = Some(exit.clone());
+        life.events.clear();
+        self.living.store(0, Ordering::Relaxed); // with the load in `is_live`
+        self.has_news.store(life.stop, Ordering::Release); // with the load in `take_news`
+        std::mem::take(&mut life.monitors)
     }
 
     fn tell(&self, monitor: Entry, exit: &Exit) {
         let down = Down { id: monitor.id, name: Arc::clone(&self.name), exit: exit.clone() };
         match monitor.sink {
-            Sink::Actor(watcher) => watcher.post(Event::Down(down)),
+            Sink::Actor(watcher) => watcher.core.post(watcher.number, down),
             Sink::Linked(other) if exit.is_abnormal() => {
-                let mut life = other.life();
+                let mut life = other.core.life();
+                if !life.is(other.number) {
+                    return;
+                }
                 life.linked_end = Some(Arc::clone(&self.name));
                 let token = life.token.clone();
                 drop(life);
                 token.cancel();
+                other.core.ring(); // as in `kill`
             }
             Sink::Linked(_) => {}
             Sink::Task(watched) => watched.set(exit.clone()),
@@ -305,13 +434,16 @@ impl Core {
     /// none.
     pub(crate) fn add_monitor(&self, id: MonitorId, sink: Sink) {
         if let Sink::Actor(watcher) = &sink {
-            let mut life = watcher.life();
-            life.expected += 1;
-            let expected = life.expected;
+            let mut life = watcher.core.life();
+            life.expected.insert(id);
+            let expected = life.expected.len();
             life.events.reserve(expected);
         }
         let mut life = self.life();
-        if matches!(life.phase, Phase::Starting | Phase::Running) {
+        if life.runs() {
+            if life.monitors.len() == life.monitors.capacity() {
+                life.monitors.retain(|monitor| monitor.sink.is_live());
+            }
             life.monitors.push(Entry { id, sink });
             return;
         }
@@ -321,18 +453,19 @@ impl Core {
         self.tell(Entry { id, sink }, &exit);
     }
 
-    /// Removes a monitor. False if it has fired.
-    pub(crate) fn remove_monitor(&self, id: MonitorId) -> bool {
+    /// Ends a monitor of `other` that this actor has set up: its notice does not come any more. One
+    /// that has come and was not handled yet is dropped.
+    pub(crate) fn remove_monitor(&self, other: &Core, id: MonitorId) {
+        other.life().monitors.retain(|monitor| monitor.id != id);
         let mut life = self.life();
-        let before = life.monitors.len();
-        life.monitors.retain(|monitor| monitor.id != id);
-        life.monitors.len() != before
+        if !life.expected.remove(&id) {
+            life.events.retain(|event| !matches!(event, Event::Down(down) if down.id == id));
+        }
     }
 
-    /// Drops a notice that was delivered and not handled yet.
-    pub(crate) fn flush_monitor(&self, id: MonitorId) {
-        let is_it = |event: &Event| matches!(event, Event::Down(down) if down.id == id);
-        self.life().events.retain(|event| !is_it(event));
+    /// The incarnation that runs now, as the receiver of a notice.
+    pub(crate) fn incarnation(self: &Arc<Self>) -> Incarnation {
+        Incarnation { core: Arc::clone(self), number: self.life().incarnation }
     }
 
     // ----- calls --------------------------------------------------------------------------------
@@ -342,16 +475,33 @@ impl Core {
     }
 
     /// Notes that this actor calls another one and waits for it; or returns the cycle of calls that
-    /// this would close. Of two actors that close a cycle at the same time, at least one finds it:
-    /// each notes its call before it looks.
+    /// this would close. Each actor notes its call before it looks, so of several that close a
+    /// cycle at the same time, the last one to note finds it.
+    #[inline]
     pub(crate) fn begin_call(self: &Arc<Self>, target: &Arc<Core>) -> Result<(), Vec<Arc<str>>> {
         *self.calling() = Some(Arc::clone(target));
+        self.is_calling.store(true, Ordering::Release); // with the load of another caller
+        fence(Ordering::SeqCst); // with the same fence of another caller: one sees the other's flag
+        // Acquire: with the store of another caller, whose `calling` is read next.
+        if Arc::ptr_eq(self, target) || target.is_calling.load(Ordering::Acquire) {
+            return self.follow(target);
+        }
+        Ok(())
+    }
+
+    /// Follows the calls from the target on.
+    #[cold]
+    fn follow(self: &Arc<Self>, target: &Arc<Core>) -> Result<(), Vec<Arc<str>>> {
         let mut path = vec![Arc::clone(&self.name)];
         let mut at = Arc::clone(target);
         // A chain may change while it is followed; it is followed no longer than it can be.
         for _ in 0..1000 {
             path.push(Arc::clone(&at.name));
             if Arc::ptr_eq(&at, self) {
+                // Acquire: with the store in `set_serves`, which comes before the call.
+                if target.serves.load(Ordering::Acquire) {
+                    return Ok(()); // it handles the request while it waits
+                }
                 self.end_call();
                 return Err(path);
             }
@@ -364,8 +514,28 @@ impl Core {
         Ok(())
     }
 
+    /// Whether the next call of this actor serves requests while it waits.
+    pub(crate) fn set_serves(&self, serves: bool) {
+        self.serves.store(serves, Ordering::Release); // with the load in `follow`
+    }
+
+    /// Whether this actor waits for another one, directly or by further calls.
+    pub(crate) fn waits_for(&self, other: &Arc<Core>) -> bool {
+        let mut at = self.calling().clone();
+        for _ in 0..1000 {
+            match at {
+                None => return false,
+                Some(next) if Arc::ptr_eq(&next, other) => return true,
+                Some(next) => at = next.calling().clone(),
+            }
+        }
+        false
+    }
+
     pub(crate) fn end_call(&self) {
-        *self.calling() = None;
+        self.is_calling.store(false, Ordering::Release); // with the load in `begin_call`
+        let called = self.calling().take();
+        drop(called); // with the lock free
     }
 }
 
@@ -373,4 +543,90 @@ impl Core {
 pub(crate) enum News {
     Stop,
     Event(Event),
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn pair() -> (Arc<Core>, Arc<Core>) {
+        let shared = Arc::new(Shared::new(0));
+        let core = |name: &str| {
+            let core = shared.new_core(name.into()).unwrap();
+            core.begin();
+            core.has_started();
+            core
+        };
+        (core("watcher"), core("other"))
+    }
+
+    fn monitor(watcher: &Arc<Core>, other: &Core) -> MonitorId {
+        let id = watcher.shared.next_monitor();
+        other.add_monitor(id, Sink::Actor(watcher.incarnation()));
+        id
+    }
+
+    fn finished() -> Exit {
+        Exit::new(ExitKind::Finished, None)
+    }
+
+    #[test]
+    fn a_monitor_that_is_removed_gives_its_place_back() {
+        let (watcher, other) = pair();
+        for _ in 0..1000 {
+            let id = monitor(&watcher, &other);
+            watcher.remove_monitor(&other, id);
+        }
+        let (life, monitors) = (watcher.life(), &other.life().monitors);
+        assert_eq!((life.expected.len(), monitors.len()), (0, 0));
+        assert!(life.events.capacity() < 10 && monitors.capacity() < 10);
+    }
+
+    #[test]
+    fn a_notice_that_was_not_handled_is_dropped_with_its_monitor() {
+        let (watcher, other) = pair();
+        let (first, second) = (monitor(&watcher, &other), monitor(&watcher, &other));
+        other.ended_for_good(&finished(), || ());
+        watcher.remove_monitor(&other, first);
+        let news = watcher.take_news();
+        assert!(matches!(news, Some(News::Event(Event::Down(down))) if down.id == second));
+        assert!(watcher.take_news().is_none());
+        assert!(watcher.life().expected.is_empty());
+    }
+
+    #[test]
+    fn delivering_notices_does_not_allocate() {
+        let (watcher, other) = pair();
+        for _ in 0..100 {
+            monitor(&watcher, &other);
+        }
+        let room = watcher.life().events.capacity();
+        other.ended_for_good(&finished(), || ());
+        assert_eq!(watcher.life().events.capacity(), room);
+        assert_eq!(watcher.life().events.len(), 100);
+    }
+
+    #[test]
+    fn a_later_incarnation_gets_no_notice_of_an_earlier_one() {
+        let (watcher, other) = pair();
+        monitor(&watcher, &other);
+        other.add_monitor(watcher.shared.next_monitor(), Sink::Linked(watcher.incarnation()));
+        watcher.ended(&finished(), Phase::Restarting { attempt: 1 });
+        let (_, token) = watcher.begin();
+        other.ended_for_good(&Exit::new(ExitKind::Failed, None), || ());
+        assert!(watcher.take_news().is_none());
+        assert!(!token.is_cancelled());
+    }
+
+    #[test]
+    fn an_actor_does_not_collect_monitors_of_incarnations_that_have_ended() {
+        let (watcher, other) = pair();
+        for attempt in 0..1000 {
+            monitor(&watcher, &other);
+            other.add_monitor(watcher.shared.next_monitor(), Sink::Task(Arc::new(Watched::new())));
+            watcher.ended(&finished(), Phase::Restarting { attempt });
+            watcher.begin();
+        }
+        assert!(other.life().monitors.capacity() < 10);
+    }
 }

@@ -2,211 +2,73 @@
 //!
 //! It owns the seats of its children. An incarnation is a task in the supervisor's nursery; the
 //! task has the seat while it runs and returns it with its exit, so there is one decider: only the
-//! supervisor begins, restarts and ends a child. Everything happens in one loop, which waits for
-//! the end of a child, a request to start one, the end of a delay, or the request to stop.
+//! supervisor begins, restarts and ends a child. Everything happens in one loop, which waits at the
+//! bell of the supervisor's [desk](crate::desk): for the end of a child or a request to start one,
+//! both in its [`inbox`], for reports of its children, the end of a delay, or the request to
+//! stop.
+//!
+//! Children that a program names in advance start one after the other: the supervisor waits for
+//! each. A child that is requested while the supervisor runs answers its caller itself when it has
+//! started, and the supervisor goes on meanwhile; if the start fails, the supervisor answers.
 //!
 //! While the supervisor waits for one child, to start or to stop, others may end. Their ends are
 //! put off (`backlog`) and treated as the loop comes around. A child that ends while it is being
 //! stopped is no second failure.
 //!
+//! A child that has run out of budget is suspended and reported to the supervisor's desk, if there
+//! is a policy (`crate::recharge`). A child that sleeps has no task; the sender that finds it
+//! asleep reports that (`crate::posture`), and the supervisor starts one. The supervisor looks at
+//! its desk whenever it waits, also for the start or the end of another child.
+//!
 //! A seat that is dropped ends its actor for good: monitors fire, the name is free, the mailbox is
 //! closed. So a supervisor that is cancelled, or panics, leaves nothing behind.
 
-use crate::actor::{Actor, Birth};
-use crate::address::Address;
+mod children;
+mod dynamic;
+mod funds;
+mod inbox;
+
+pub(crate) use children::Allowance;
+pub use children::Children;
+pub use dynamic::Dynamic;
+use funds::Funds;
+pub(crate) use inbox::Inbox;
+use inbox::{Ended, Errand, StartReply};
+
 use crate::exit::{Exit, ExitKind};
-use crate::life::{ActorSeat, Seat, caught};
+use crate::life::{Seat, caught};
 use crate::opts::{
-    ActorOpts, AutoShutdown, Child, Directive, Restart, Significance, Strategy, Supervise,
+    ActorAccount, AutoShutdown, Child, Directive, Restart, Significance, Strategy, Supervise,
 };
+use crate::recharge::{Recharge, Shortage};
 use crate::slot::{Core, Phase};
-use crate::system::Shared;
-use parcae::channel::{OneSender, Receiver};
-use parcae::nursery::JoinSet;
+use parcae::nursery::NurseryEvent;
 use parcae::profile::Cluster;
-use parcae::select::Select;
-use parcae::sync::Event as Flag;
-use parcae::{CancelToken, Cx, Error, Nursery, NurseryOpts, OnFailure, Result, SpawnOpts, time};
-use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use parcae::task::TaskId;
+use parcae::{CancelToken, Cx, Error, Nursery, NurseryOpts, OnExhausted, OnFailure, Result, time};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Instant;
 
 type BoxedSeat<'env> = Box<dyn Seat + 'env>;
 
-/// A request to a supervisor.
-pub(crate) struct StartRequest<'env> {
-    pub(crate) seat: BoxedSeat<'env>,
-    pub(crate) started: OneSender<Result<()>>,
-}
-
-/// Restarts that are left. They are conserved: what a supervisor has for itself was taken from the
-/// one above, and returns to it.
-#[derive(Debug)]
-pub(crate) struct Allowance(AtomicU64);
-
-impl Allowance {
-    pub(crate) fn new(restarts: u64) -> Allowance {
-        Allowance(AtomicU64::new(restarts))
-    }
-
-    // Relaxed, all: a count, which guards nothing else.
-    fn take(&self, restarts: u64) -> bool {
-        let take = |left: u64| left.checked_sub(restarts);
-        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
-    }
-
-    fn give_back(&self, restarts: u64) {
-        self.0.fetch_add(restarts, Ordering::Relaxed);
-    }
-
-    pub(crate) fn left(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// The children of a supervisor, in the order of their start.
-pub struct Children<'env> {
-    shared: Arc<Shared>,
-    allowance: Arc<Allowance>,
-    seats: Vec<BoxedSeat<'env>>,
-}
-
-impl<'env> Children<'env> {
-    pub(crate) fn new(shared: Arc<Shared>, allowance: Arc<Allowance>) -> Children<'env> {
-        Children { shared, allowance, seats: Vec::new() }
-    }
-
-    /// Adds an actor. It starts after those that were added before.
-    ///
-    /// # Errors
-    ///
-    /// If the name is taken.
-    pub fn actor<A, F>(&mut self, opts: ActorOpts, factory: F) -> Result<Address<A::Msg>>
-    where
-        A: Actor,
-        F: FnMut(&mut Birth) -> Result<A> + Send + 'env,
-        A: 'env,
-    {
-        let slot = self.shared.new_slot::<A>(&opts)?;
-        let address = Address::new(Arc::clone(&slot));
-        self.seats.push(Box::new(ActorSeat::new(slot, opts, factory)));
-        Ok(address)
-    }
-
-    /// Adds a supervisor with children of its own. The closure names them; it is called again when
-    /// the supervisor is restarted.
-    ///
-    /// # Errors
-    ///
-    /// If the name is taken.
-    pub fn supervisor(
-        &mut self,
-        name: impl Into<Arc<str>>,
-        spec: Supervise,
-        children: impl FnMut(&mut Children<'env>) -> Result<()> + Send + 'env,
-    ) -> Result<()> {
-        let core = self.shared.new_core(name.into())?;
-        let above = Arc::clone(&self.allowance);
-        self.seats.push(Box::new(SupervisorSeat {
-            core,
-            spec,
-            child: Child::permanent(),
-            above,
-            children: Box::new(children),
-        }));
-        Ok(())
-    }
-
-    pub(crate) fn into_seats(self) -> Vec<BoxedSeat<'env>> {
-        self.seats
-    }
-}
-
-impl fmt::Debug for Children<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.seats.iter().map(|seat| &seat.core().name)).finish()
-    }
-}
-
-type NameChildren<'env> = Box<dyn FnMut(&mut Children<'env>) -> Result<()> + Send + 'env>;
-
-/// The seat of a supervisor below another one.
-struct SupervisorSeat<'env> {
-    core: Arc<Core>,
-    spec: Supervise,
-    child: Child,
-    above: Arc<Allowance>,
-    children: NameChildren<'env>,
-}
-
-impl Seat for SupervisorSeat<'_> {
-    fn core(&self) -> &Arc<Core> {
-        &self.core
-    }
-
-    fn child(&self) -> &Child {
-        &self.child
-    }
-
-    fn spawn_opts(&self) -> SpawnOpts {
-        SpawnOpts::new().name(Arc::clone(&self.core.name))
-    }
-
-    fn live(&mut self, cx: &Cx<Cluster>, life: (u64, CancelToken), started: &dyn Fn()) -> Exit {
-        let (incarnation, token) = life;
-        let allowance = match self.spec.allowance {
-            None => Arc::clone(&self.above),
-            Some(restarts) if self.above.take(restarts) => Arc::new(Allowance::new(restarts)),
-            Some(restarts) => {
-                let left = self.above.left();
-                let error = Error::msg(format!(
-                    "the supervisor above has {left} restarts left, {restarts} were to be moved; \
-                     grant more with `ActorsOpts::restarts`"
-                ));
-                return Exit::new(ExitKind::NotStarted, Some(error)).of_life(incarnation, 0);
-            }
-        };
-        let mut children = Children::new(Arc::clone(&self.core.shared), Arc::clone(&allowance));
-        let ended = caught(|| {
-            (self.children)(&mut children)?;
-            let opts = NurseryOpts::new().token(&token);
-            let stop = self.core.stop_token();
-            let work =
-                Work { spec: &self.spec, allowance: &allowance, requests: None, stop: &stop };
-            supervise(cx, opts, work, children.into_seats(), &mut || {
-                self.core.has_started();
-                started();
-            })
-        });
-        if self.spec.allowance.is_some() {
-            self.above.give_back(allowance.left());
-        }
-        let exit = match ended {
-            Ok(ended) => Exit::new(ended, None),
-            Err(exit) => exit,
-        };
-        exit.of_life(incarnation, 0)
-    }
-}
-
-impl Drop for SupervisorSeat<'_> {
-    fn drop(&mut self) {
-        let (phase, _, last) = self.core.state();
-        if phase != Phase::Ended {
-            let exit = last.unwrap_or_else(|| Exit::new(ExitKind::Cancelled, None));
-            self.core.gave_up(&exit);
-        }
-    }
+/// How a supervisor stops all its children.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StopOrder {
+    /// One after the other, in the reverse order of their start.
+    Reverse,
+    AtOnce,
 }
 
 /// Settings and inputs of a supervisor.
 pub(crate) struct Work<'w, 'env> {
     pub(crate) spec: &'w Supervise,
     pub(crate) allowance: &'w Allowance,
-    pub(crate) requests: Option<&'w Receiver<StartRequest<'env>>>,
-    pub(crate) stop: &'w CancelToken,
+    pub(crate) recharge: Option<&'w Recharge>,
+    pub(crate) inbox: &'w Arc<Inbox<'env>>,
+    pub(crate) order: StopOrder,
+    /// Whether the supervisor was asked to stop. A request that comes later rings at the desk.
+    pub(crate) is_to_stop: &'w dyn Fn() -> bool,
 }
 
 /// Runs a supervisor: starts the children in order, and returns when it was stopped, has given up,
@@ -218,12 +80,25 @@ pub(crate) fn supervise<'env>(
     seats: Vec<BoxedSeat<'env>>,
     started: &mut dyn FnMut(),
 ) -> Result<ExitKind> {
-    cx.nursery_with(opts.on_failure(OnFailure::Isolate), |nursery| {
+    let inbox = Arc::clone(work.inbox);
+    inbox.clear();
+    let mut opts = opts.on_failure(OnFailure::Isolate);
+    if work.recharge.is_some() {
+        let desk = Arc::clone(&inbox.desk);
+        opts = opts.on_exhausted(OnExhausted::Suspend).on_event(move |event| {
+            if let NurseryEvent::Exhausted { task, resource, .. } = event {
+                desk.report(Shortage { task: task.clone(), resource: *resource });
+            }
+        });
+    }
+    let ended = cx.nursery_with(opts, |nursery| {
         let mut supervisor = Supervisor {
             nursery,
             work,
-            tasks: JoinSet::new(),
+            shared: Funds::new(nursery.account()),
             stations: BTreeMap::new(),
+            due: BTreeSet::new(),
+            starting: BTreeSet::new(),
             next: 0,
             backlog: VecDeque::new(),
             restarts: VecDeque::new(),
@@ -242,36 +117,59 @@ pub(crate) fn supervise<'env>(
             supervisor.stop_all()?;
         }
         ended
-    })
+    });
+    inbox.clear(); // the children of a supervisor that was cancelled have put their seats there
+    ended
 }
 
 /// A child and where it is.
 struct Station<'env> {
     core: Arc<Core>,
     child: Child,
-    /// None while an incarnation has it.
+    /// None while an incarnation has it, or sleeps.
     seat: Option<BoxedSeat<'env>>,
+    /// Of an incarnation that sleeps.
+    asleep: Option<BoxedSeat<'env>>,
+    /// A sender has found it asleep, and its task has not ended yet.
+    is_wanted: bool,
     /// When it is to be started again.
     due: Option<Instant>,
+    /// When it has to have started.
+    start_by: Option<Instant>,
+    /// The answer to the request to start it, if it did not.
+    reply: Option<StartReply>,
     /// The last end, of a child that is not running.
     exit: Option<Exit>,
     failures: u32,
     began: Instant,
+    /// The task of the incarnation that runs.
+    task: Option<TaskId>,
+    /// The budget of its own.
+    funds: Option<Funds>,
+    /// The supervisor has ended it because it had run out of budget.
+    starved: Option<Error>,
 }
 
-/// The end of an incarnation.
-struct Ended<'env> {
-    order: u64,
-    seat: BoxedSeat<'env>,
-    exit: Exit,
+impl Station<'_> {
+    /// The last end of the child, with its seat.
+    fn end(self, exit: &Exit) {
+        let core = Arc::clone(&self.core);
+        core.ended_for_good(exit, || drop(self));
+    }
 }
 
 struct Supervisor<'w, 'scope, 'env> {
     nursery: &'scope Nursery<'scope, 'env, Cluster>,
     work: Work<'w, 'env>,
-    tasks: JoinSet<'scope, Ended<'env>>,
+    /// The account of children that have none of their own.
+    shared: Funds,
     /// By the order of their start.
     stations: BTreeMap<u64, Station<'env>>,
+    /// Children that are to be started again, and when.
+    due: BTreeSet<(Instant, u64)>,
+    /// Children that were requested, and when they have to have started. Those that have are
+    /// removed when they end, or then.
+    starting: BTreeSet<(Instant, u64)>,
     next: u64,
     /// Ends that came while the supervisor waited for another child.
     backlog: VecDeque<u64>,
@@ -280,18 +178,9 @@ struct Supervisor<'w, 'scope, 'env> {
     ended_significant: bool,
 }
 
-/// An event in the loop of a supervisor.
-enum Turn<'env> {
-    Ended(Result<Ended<'env>>),
-    Request(StartRequest<'env>),
-    NoRequests,
-    Due,
-    Stop,
-}
-
 impl<'scope, 'env> Supervisor<'_, 'scope, 'env> {
     fn run(&mut self) -> Result<ExitKind> {
-        let mut requests = self.work.requests;
+        let inbox = self.work.inbox;
         loop {
             while let Some(order) = self.backlog.pop_front() {
                 self.treat(order)?;
@@ -300,54 +189,109 @@ impl<'scope, 'env> Supervisor<'_, 'scope, 'env> {
                 }
             }
             self.start_due()?;
+            self.hear()?;
+            if (self.work.is_to_stop)() {
+                return Ok(ExitKind::Stopped);
+            }
             if !self.backlog.is_empty() {
                 continue;
             }
-            match self.turn(requests)? {
-                Turn::Ended(ended) => self.put_off(ended?),
-                Turn::Request(request) => {
-                    let order = self.add(request.seat);
-                    let started = match self.start(order)? {
-                        Ok(()) => Ok(()),
-                        Err(exit) => {
-                            self.stations.remove(&order);
-                            Err(failure(&exit, "the actor did not start"))
-                        }
-                    };
-                    let _ = request.started.send(started); // the caller may have given up
-                }
-                Turn::NoRequests => requests = None,
-                Turn::Due => {}
-                Turn::Stop => return Ok(ExitKind::Stopped),
+            if let Some(request) = inbox.next_start() {
+                self.begin(request.seat, request.reply);
+                continue;
             }
+            let due = self.due.first().map(|&(at, _)| at);
+            let late = self.end_late_starts();
+            let next = [due, self.next_decision(), late].into_iter().flatten().min();
+            inbox.desk.wait(next)?;
         }
     }
 
-    fn turn(&mut self, requests: Option<&Receiver<StartRequest<'env>>>) -> Result<Turn<'env>> {
-        let due = self.stations.values().filter_map(|station| station.due).min();
-        let mut select = Select::new().biased();
-        select.cancelled(self.work.stop, |_| Turn::Stop);
-        select.join_next(&mut self.tasks, Turn::Ended);
-        if let Some(requests) = requests {
-            select.recv(requests, |request| request.map_or(Turn::NoRequests, Turn::Request));
+    /// Begins to start a child that was requested. It answers when it has started.
+    fn begin(&mut self, seat: BoxedSeat<'env>, reply: StartReply) {
+        if self.stations.len() >= self.work.spec.at_most {
+            let error = format!(
+                "the supervisor has {} children; allow more with `Supervise::at_most`",
+                self.stations.len()
+            );
+            drop(seat); // the name is free before the caller hears of it
+            reply.send(Err(Error::msg(error)));
+            return;
         }
-        if let Some(due) = due {
-            select.deadline(due, |()| Turn::Due);
+        let order = self.add(seat);
+        let Some(station) = self.stations.get_mut(&order) else { return };
+        let Some(seat) = station.seat.take() else { return };
+        let until = station.began + station.child.start_within;
+        station.start_by = Some(until);
+        self.starting.insert((until, order));
+        let life = station.core.begin();
+        self.launch(order, seat, life, Some(reply));
+    }
+
+    /// Cancels children that take too long to start. Returns when to look again.
+    fn end_late_starts(&mut self) -> Option<Instant> {
+        let &(first, _) = self.starting.first()?;
+        let now = time::now();
+        if first > now {
+            return Some(first);
         }
-        select.wait()
+        while let Some(&(at, order)) = self.starting.first()
+            && at <= now
+        {
+            self.starting.pop_first();
+            if let Some(station) = self.stations.get_mut(&order) {
+                station.start_by = None;
+                if station.core.state().0 == Phase::Starting {
+                    station.core.kill();
+                }
+            }
+        }
+        self.starting.first().map(|&(at, _)| at)
+    }
+
+    /// Takes the ends and the reports of children.
+    fn hear(&mut self) -> Result<()> {
+        while let Some(ended) = self.work.inbox.next_end() {
+            self.put_off(ended);
+        }
+        self.decide_shortages()?;
+        for order in self.work.inbox.desk.take_wakes() {
+            if let Some(station) = self.stations.get_mut(&order) {
+                station.is_wanted = true;
+                self.wake(order);
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts a task for a child that sleeps. One that cannot be started has ended.
+    fn wake(&mut self, order: u64) {
+        let Some(station) = self.stations.get_mut(&order) else { return };
+        let Some(seat) = station.asleep.take() else { return };
+        station.is_wanted = false;
+        let life = station.core.present();
+        self.launch(order, seat, life, None);
     }
 
     fn add(&mut self, seat: BoxedSeat<'env>) -> u64 {
         let order = self.next;
         self.next += 1;
+        seat.core().set_keeper(&self.work.inbox.desk, order);
         let station = Station {
             core: Arc::clone(seat.core()),
             child: seat.child().clone(),
             seat: Some(seat),
+            asleep: None,
+            is_wanted: false,
             due: None,
+            start_by: None,
+            reply: None,
             exit: None,
             failures: 0,
             began: time::now(),
+            task: None,
+            funds: None,
+            starved: None,
         };
         self.stations.insert(order, station);
         order
@@ -358,38 +302,14 @@ impl<'scope, 'env> Supervisor<'_, 'scope, 'env> {
     fn start(&mut self, order: u64) -> Result<Result<(), Exit>> {
         let Some(station) = self.stations.get_mut(&order) else { return Ok(Ok(())) };
         let Some(seat) = station.seat.take() else { return Ok(Ok(())) };
-        station.due = None;
+        if let Some(at) = station.due.take() {
+            self.due.remove(&(at, order));
+        }
         station.began = time::now();
         let (core, within) = (Arc::clone(&station.core), station.child.start_within);
         let life = core.begin();
-        let flag = Arc::new(Flag::new());
-        let opts = seat.spawn_opts();
-        // A task that cannot be spawned drops its closure: the seat stays here.
-        let place = Arc::new(Mutex::new(Some(seat)));
-        let (taken, told) = (Arc::clone(&place), SetOnDrop(Arc::clone(&flag)));
-        let spawned = self.nursery.spawn_with(opts, move |cx| {
-            let seat = taken.lock().unwrap_or_else(PoisonError::into_inner).take();
-            let mut seat = seat.ok_or_else(|| Error::msg("the seat of an actor is missing"))?;
-            let exit = seat.live(cx, life, &|| told.0.set());
-            drop(told); // started or not, the supervisor goes on
-            Ok(Ended { order, seat, exit })
-        });
-        match spawned {
-            Ok(task) => self.tasks.insert(task),
-            Err(error) => {
-                let seat = place.lock().unwrap_or_else(PoisonError::into_inner).take();
-                let exit = Exit::new(ExitKind::NotStarted, Some(error));
-                if let Some(station) = self.stations.get_mut(&order) {
-                    (station.seat, station.exit) = (seat, Some(exit.clone()));
-                }
-                return Ok(Err(exit));
-            }
-        }
-        match flag.wait_timeout(within) {
-            Ok(()) => {}
-            Err(error) if error.is_timed_out() && !error.is_cancelled() => core.kill(),
-            Err(error) => return Err(error),
-        }
+        self.launch(order, seat, life, None);
+        self.await_start(order, &core, time::now() + within)?;
         if core.state().0 == Phase::Running {
             return Ok(Ok(()));
         }
@@ -399,31 +319,95 @@ impl<'scope, 'env> Supervisor<'_, 'scope, 'env> {
         Ok(Err(exit.unwrap_or_else(|| Exit::new(ExitKind::NotStarted, None))))
     }
 
-    /// Waits for the end of a child, which then is in the backlog. False if the time is over.
-    fn await_end(&mut self, order: u64, until: Option<Instant>) -> Result<bool> {
-        while self.stations.get(&order).is_some_and(|station| station.seat.is_none()) {
-            let ended = match until {
-                None => self.tasks.join_next(),
-                Some(at) => match self.tasks.join_next_deadline(at) {
-                    Err(error) if error.is_timed_out() && !error.is_cancelled() => {
-                        return Ok(false);
-                    }
-                    ended => ended,
-                },
-            };
-            match ended? {
-                Some(ended) => self.put_off(ended?),
-                None => break,
+    /// Spawns a task for a child. If that fails, the child has ended.
+    fn launch(
+        &mut self,
+        order: u64,
+        seat: BoxedSeat<'env>,
+        life: (u64, CancelToken),
+        reply: Option<StartReply>,
+    ) {
+        let (opts, account) = (seat.spawn_opts(), seat.account());
+        let incarnation = life.0;
+        let errand = Errand::new(self.work.inbox, (order, incarnation), seat, reply);
+        let spawned = self.nursery.spawn_with(opts, move |cx| {
+            errand.run(|seat, started| {
+                let lived = caught(|| Ok(seat.live(cx, life, started)));
+                lived.unwrap_or_else(|exit| Some(exit.of_life(incarnation, 0)))
+            });
+            Ok(())
+        });
+        let Some(station) = self.stations.get_mut(&order) else { return };
+        match spawned {
+            Ok(task) => {
+                station.task = Some(task.id());
+                let is_own = self.work.recharge.is_some() && account == ActorAccount::Own;
+                station.funds = is_own.then(|| Funds::new(task.account()));
             }
+            Err(error) => station.starved = Some(error), // the seat is in the inbox
         }
-        Ok(true)
     }
 
-    /// Takes the seat of a child that has ended back.
+    /// Waits until a child has started or ended; cancels it if that takes too long. Meanwhile the
+    /// supervisor hears of its other children as usual. A child changes its phase, then rings.
+    fn await_start(&mut self, order: u64, core: &Core, until: Instant) -> Result<()> {
+        loop {
+            self.hear()?;
+            let has_ended = |station: &Station<'_>| station.seat.is_some();
+            if core.state().0 == Phase::Running || self.stations.get(&order).is_none_or(has_ended) {
+                return Ok(());
+            }
+            if until <= time::now() {
+                core.kill();
+                return Ok(());
+            }
+            let next = self.next_decision().map_or(until, |at| at.min(until));
+            self.work.inbox.desk.wait(Some(next))?;
+        }
+    }
+
+    /// Waits for the end of a child, which then is in the backlog. False if the time is over.
+    fn await_end(&mut self, order: u64, until: Option<Instant>) -> Result<bool> {
+        loop {
+            self.hear()?;
+            if self.stations.get(&order).is_none_or(|station| station.seat.is_some()) {
+                return Ok(true);
+            }
+            if until.is_some_and(|until| until <= time::now()) {
+                return Ok(false);
+            }
+            let next = [until, self.next_decision()].into_iter().flatten().min();
+            self.work.inbox.desk.wait(next)?;
+        }
+    }
+
+    /// Takes the seat of a child back that has ended, or sleeps.
     fn put_off(&mut self, ended: Ended<'env>) {
-        let Ended { order, seat, exit } = ended;
+        let Ended { order, seat, exit, reply } = ended;
         if let Some(station) = self.stations.get_mut(&order) {
-            station.exit = Some(station.core.judge(exit));
+            (station.task, station.funds) = (None, None);
+            let Some(exit) = exit else {
+                station.asleep = Some(seat);
+                if station.is_wanted {
+                    self.wake(order);
+                }
+                return;
+            };
+            if let Some(at) = station.start_by.take() {
+                self.starting.remove(&(at, order));
+            }
+            (station.is_wanted, station.reply) = (false, reply);
+            let exit = station.core.judge(exit);
+            let (incarnation, handled) = (exit.incarnation(), exit.handled());
+            station.exit = Some(match station.starved.take() {
+                Some(error) if exit.kind() == ExitKind::Cancelled => {
+                    Exit::new(ExitKind::Exhausted, Some(error)).of_life(incarnation, handled)
+                }
+                Some(error) if exit.kind() == ExitKind::NotStarted && exit.error().is_none() => {
+                    Exit::new(ExitKind::NotStarted, Some(error)).of_life(incarnation, handled)
+                }
+                _ => exit,
+            });
             station.seat = Some(seat);
             self.backlog.push_back(order);
         }
@@ -433,6 +417,13 @@ impl<'scope, 'env> Supervisor<'_, 'scope, 'env> {
     fn treat(&mut self, order: u64) -> Result<()> {
         let Some(station) = self.stations.get_mut(&order) else { return Ok(()) };
         let Some(exit) = station.exit.clone() else { return Ok(()) };
+        if let Some(reply) = station.reply.take() {
+            if let Some(station) = self.stations.remove(&order) {
+                station.end(&exit);
+            }
+            reply.send(Err(failure(&exit, "the actor did not start")));
+            return Ok(());
+        }
         let directive = match &station.child.directive {
             Some(decide) if exit.is_abnormal() => {
                 caught(|| Ok(decide(&exit))).unwrap_or(Directive::Restart)
@@ -461,7 +452,9 @@ impl<'scope, 'env> Supervisor<'_, 'scope, 'env> {
         station.failures += 1;
         let attempt = station.failures;
         let delay = backoff.map(|backoff| backoff.delay(attempt, jitter(station.core.id, attempt)));
-        station.due = Some(time::now() + delay.unwrap_or_default());
+        let due = time::now() + delay.unwrap_or_default();
+        station.due = Some(due);
+        self.due.insert((due, order));
         station.core.ended(&exit, Phase::Restarting { attempt });
         Ok(())
     }
@@ -499,8 +492,8 @@ impl<'scope, 'env> Supervisor<'_, 'scope, 'env> {
     /// Starts the children whose delay is over, each with those that its strategy names.
     fn start_due(&mut self) -> Result<()> {
         let now = time::now();
-        let due = self.stations.iter().find(|(_, station)| station.due.is_some_and(|at| at <= now));
-        let Some((&order, _)) = due else { return Ok(()) };
+        let due = self.due.first().filter(|(at, _)| *at <= now);
+        let Some(&(_, order)) = due else { return Ok(()) };
         let group: Vec<u64> = match self.work.spec.strategy {
             Strategy::OneForOne => vec![order],
             Strategy::OneForAll => self.stations.keys().copied().collect(),
@@ -542,9 +535,15 @@ impl<'scope, 'env> Supervisor<'_, 'scope, 'env> {
     /// Stops a child: a request, a grace period, a cancellation.
     fn stop(&mut self, order: u64) -> Result<()> {
         let Some(station) = self.stations.get(&order) else { return Ok(()) };
+        station.core.stop();
+        self.await_stop(order, time::now())
+    }
+
+    /// Waits for the end of a child that was asked to stop at this point in time.
+    fn await_stop(&mut self, order: u64, asked: Instant) -> Result<()> {
+        let Some(station) = self.stations.get(&order) else { return Ok(()) };
         let core = Arc::clone(&station.core);
-        let until = time::now() + station.child.stop_within;
-        core.stop();
+        let until = asked + station.child.stop_within;
         if !self.await_end(order, Some(until))? {
             core.kill();
             self.await_end(order, None)?;
@@ -552,10 +551,17 @@ impl<'scope, 'env> Supervisor<'_, 'scope, 'env> {
         Ok(())
     }
 
-    /// Stops all children, in the reverse order of their start.
+    /// Stops all children, as the stop order says.
     fn stop_all(&mut self) -> Result<()> {
+        let asked = time::now();
+        if self.work.order == StopOrder::AtOnce {
+            self.stations.values().for_each(|station| station.core.stop());
+        }
         while let Some((&order, _)) = self.stations.last_key_value() {
-            self.stop(order)?;
+            match self.work.order {
+                StopOrder::Reverse => self.stop(order)?,
+                StopOrder::AtOnce => self.await_stop(order, asked)?,
+            }
             let exit = self.stations.get(&order).and_then(|station| station.exit.clone());
             self.end(order, &exit.unwrap_or_else(|| Exit::new(ExitKind::Stopped, None)));
         }
@@ -566,8 +572,11 @@ impl<'scope, 'env> Supervisor<'_, 'scope, 'env> {
     /// Ends a child for good.
     fn end(&mut self, order: u64, exit: &Exit) {
         let Some(station) = self.stations.remove(&order) else { return };
+        if let Some(at) = station.due {
+            self.due.remove(&(at, order));
+        }
         self.ended_significant |= station.child.is_significant == Significance::Significant;
-        station.core.ended(exit, Phase::Ended);
+        station.end(exit);
     }
 
     /// Whether significant children have ended that the supervisor ends with.
@@ -580,15 +589,6 @@ impl<'scope, 'env> Supervisor<'_, 'scope, 'env> {
                 AutoShutdown::Any => true,
                 AutoShutdown::All => !self.stations.values().any(is_significant),
             }
-    }
-}
-
-/// Sets a flag when it is dropped, however the task ends.
-struct SetOnDrop(Arc<Flag>);
-
-impl Drop for SetOnDrop {
-    fn drop(&mut self) {
-        self.0.set();
     }
 }
 

@@ -4,19 +4,18 @@ use crate::actor::{Actor, Birth};
 use crate::address::Address;
 use crate::group::{Group, Groups};
 use crate::letters::DeadLetters;
-use crate::life::ActorSeat;
 use crate::mailbox::{Order, UserLane};
 use crate::monitor::MonitorId;
 use crate::opts::{ActorOpts, ActorsOpts, Supervise};
+use crate::recharge::Recharge;
 use crate::slot::{Core, Slot};
-use crate::supervisor::{Allowance, Children, StartRequest, Work, supervise};
-use parcae::channel::{Sender, oneshot, unbounded};
+use crate::supervisor::{Allowance, Children, Dynamic, Inbox, StopOrder, Work, supervise};
 use parcae::profile::Cluster;
-use parcae::{CancelToken, Cx, Error, NurseryOpts, Result};
+use parcae::{Cx, Error, NurseryOpts, Result};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Opening a system of actors. Implemented for the [`Cx`] of the [`Cluster`] profile alone.
@@ -44,33 +43,48 @@ impl Actors for Cx<Cluster> {
     ) -> Result<R> {
         let shared = Arc::new(Shared::new(opts.letters));
         let allowance = Arc::new(Allowance::new(opts.restarts));
+        let recharge = opts.root.recharge.clone();
         let mut nursery = NurseryOpts::new().name(Arc::clone(&opts.name));
         if let Some(budget) = opts.budget {
             nursery = nursery.budget(budget);
         }
         self.nursery_with(nursery, |n| {
-            let (requests, receiver) = unbounded::<StartRequest<'env>>();
-            let stop = CancelToken::new();
+            let inbox = Inbox::<'env>::new();
+            let stop = Arc::new(AtomicBool::new(false));
             let system = System {
                 shared: Arc::clone(&shared),
                 allowance: Arc::clone(&allowance),
-                requests,
-                stop: stop.clone(),
+                recharge,
+                root: Dynamic::new(&shared, &inbox),
             };
+            let root = RootInbox(Arc::clone(&inbox));
+            let is_stopped = Arc::clone(&stop);
             let root = n.spawn(move |cx| {
                 let work = Work {
                     spec: &opts.root,
                     allowance: &allowance,
-                    requests: Some(&receiver),
-                    stop: &stop,
+                    recharge: opts.root.recharge.as_ref(),
+                    inbox: &root.0,
+                    order: StopOrder::Reverse,
+                    is_to_stop: &|| is_stopped.load(Ordering::Acquire), // with the store below
                 };
                 supervise(cx, NurseryOpts::new(), work, Vec::new(), &mut || {}).map(drop)
             })?;
             let value = body(&system)?;
-            system.stop.cancel();
+            stop.store(true, Ordering::Release); // with the load above
+            inbox.desk().ring();
             root.join()?;
             Ok(value)
         })
+    }
+}
+
+/// The inbox of the root supervisor, which is closed when that has ended.
+struct RootInbox<'env>(Arc<Inbox<'env>>);
+
+impl Drop for RootInbox<'_> {
+    fn drop(&mut self) {
+        self.0.close();
     }
 }
 
@@ -78,8 +92,8 @@ impl Actors for Cx<Cluster> {
 pub struct System<'env> {
     shared: Arc<Shared>,
     allowance: Arc<Allowance>,
-    requests: Sender<StartRequest<'env>>,
-    stop: CancelToken,
+    recharge: Option<Recharge>,
+    root: Dynamic<'env>,
 }
 
 impl<'env> System<'env> {
@@ -94,10 +108,57 @@ impl<'env> System<'env> {
         A: Actor + 'env,
         F: FnMut(&mut Birth) -> Result<A> + Send + 'env,
     {
-        let slot = self.shared.new_slot::<A>(&opts)?;
-        let address = Address::new(Arc::clone(&slot));
-        self.request(Box::new(ActorSeat::new(slot, opts, factory)))?;
-        Ok(address)
+        self.root.start(opts, factory)
+    }
+
+    /// Starts a supervisor whose children are started while it runs. Its strategy is
+    /// [`one_for_one`](Supervise::one_for_one), whatever `spec` names.
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    /// use parcae::profile::Cluster;
+    /// use parcae_actor::{Actor, ActorCx, ActorOpts, Actors, ActorsOpts, Next, Reply, Supervise};
+    /// use std::time::Duration;
+    ///
+    /// struct Session(u64);
+    ///
+    /// impl Actor for Session {
+    ///     type Msg = Reply<u64>;
+    ///
+    ///     fn handle(
+    ///         &mut self,
+    ///         _: &mut ActorCx<'_, Reply<u64>>,
+    ///         reply: Reply<u64>,
+    ///     ) -> parcae::Result<Next> {
+    ///         reply.send(self.0);
+    ///         Ok(Next::Hibernate)
+    ///     }
+    /// }
+    ///
+    /// let rt = Runtime::builder().profile::<Cluster>().build()?;
+    /// rt.run(|cx| {
+    ///     cx.actors(ActorsOpts::new(), |system| {
+    ///         let spec = Supervise::one_for_one().at_most(100);
+    ///         let sessions = system.dynamic("sessions", spec)?;
+    ///         for id in 0..100 {
+    ///             let session = sessions.start(ActorOpts::new(""), move |_| Ok(Session(id)))?;
+    ///             assert_eq!(session.call(Duration::from_secs(1), |reply| reply)?, id);
+    ///         }
+    ///         assert!(sessions.start(ActorOpts::new(""), |_| Ok(Session(100))).is_err());
+    ///         Ok(())
+    ///     })
+    /// })?;
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the name is taken.
+    pub fn dynamic(&self, name: impl Into<Arc<str>>, spec: Supervise) -> Result<Dynamic<'env>> {
+        let mut all = Children::new(&self.shared, &self.allowance, self.recharge.clone());
+        let dynamic = all.dynamic(name, spec)?;
+        all.into_seats().into_iter().try_for_each(|seat| self.root.request(seat))?;
+        Ok(dynamic)
     }
 
     /// Starts a supervisor with its children, and waits until all have started. The closure names
@@ -112,18 +173,9 @@ impl<'env> System<'env> {
         spec: Supervise,
         children: impl FnMut(&mut Children<'env>) -> Result<()> + Send + 'env,
     ) -> Result<()> {
-        let mut all = Children::new(Arc::clone(&self.shared), Arc::clone(&self.allowance));
+        let mut all = Children::new(&self.shared, &self.allowance, self.recharge.clone());
         all.supervisor(name, spec, children)?;
-        all.into_seats().into_iter().try_for_each(|seat| self.request(seat))
-    }
-
-    fn request(&self, seat: Box<dyn crate::life::Seat + 'env>) -> Result<()> {
-        let (started, has_started) = oneshot();
-        let request = StartRequest { seat, started };
-        if self.requests.send(request).is_err() {
-            return Err(Error::msg("the system has ended: its root supervisor has given up"));
-        }
-        has_started.recv()?
+        all.into_seats().into_iter().try_for_each(|seat| self.root.request(seat))
     }
 
     /// The actor with this name, if it has messages of this type.
@@ -168,7 +220,7 @@ struct Name {
 }
 
 impl Shared {
-    fn new(letters: usize) -> Shared {
+    pub(crate) fn new(letters: usize) -> Shared {
         Shared {
             letters: DeadLetters::new(letters),
             groups: Groups::default(),
@@ -208,9 +260,9 @@ impl Shared {
         self: &Arc<Self>,
         opts: &ActorOpts,
     ) -> Result<Arc<Slot<A::Msg>>> {
-        let core = self.new_core(Arc::clone(&opts.name))?;
         let order = Order { key: A::key, level: A::level };
-        let slot = Arc::new(Slot { core, lane: UserLane::new(opts.mailbox, order) });
+        let lane = UserLane::new(&opts.mailbox, order)?;
+        let slot = Arc::new(Slot { core: self.new_core(Arc::clone(&opts.name))?, lane });
         if let Some(name) = self.names().get_mut(&opts.name) {
             name.slot = Some(Box::new(Arc::clone(&slot)));
         }

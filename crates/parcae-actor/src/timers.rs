@@ -8,7 +8,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 #[derive(Default)]
-pub(crate) struct Timers(BTreeMap<Arc<str>, Timer>);
+pub(crate) struct Timers {
+    by_key: BTreeMap<Arc<str>, Timer>,
+    /// The earliest of them: asked for before each message.
+    earliest: Option<Instant>,
+}
 
 struct Timer {
     at: Instant,
@@ -24,27 +28,37 @@ pub(crate) struct Tick {
 
 impl Timers {
     pub(crate) fn set(&mut self, key: Arc<str>, at: Instant, period: Option<Duration>) {
-        self.0.insert(key, Timer { at, period: period.filter(|period| !period.is_zero()) });
+        let period = period.filter(|period| !period.is_zero());
+        self.by_key.insert(key, Timer { at, period });
+        self.look();
     }
 
     pub(crate) fn cancel(&mut self, key: &str) -> bool {
-        self.0.remove(key).is_some()
+        let removed = self.by_key.remove(key).is_some();
+        self.look();
+        removed
     }
 
+    #[inline]
     pub(crate) fn earliest(&self) -> Option<Instant> {
-        self.0.values().map(|timer| timer.at).min()
+        self.earliest
+    }
+
+    /// After each change.
+    fn look(&mut self) {
+        self.earliest = self.by_key.values().map(|timer| timer.at).min();
     }
 
     /// Takes the earliest timer that is due. A periodic one is set again, for the first point in
     /// time that is still to come.
     pub(crate) fn take_due(&mut self, now: Instant) -> Option<Tick> {
-        let due = self.0.iter().filter(|(_, timer)| timer.at <= now);
+        let due = self.by_key.iter().filter(|(_, timer)| timer.at <= now);
         let key = Arc::clone(due.min_by_key(|(_, timer)| timer.at)?.0);
-        let timer = self.0.get_mut(&key)?;
+        let timer = self.by_key.get_mut(&key)?;
         let mut missed = 0;
         match timer.period {
             None => {
-                self.0.remove(&key);
+                self.by_key.remove(&key);
             }
             Some(period) => {
                 let late = now.duration_since(timer.at).as_nanos() / period.as_nanos();
@@ -53,6 +67,7 @@ impl Timers {
                 timer.at += period * periods;
             }
         }
+        self.look();
         Some(Tick { key, missed })
     }
 }

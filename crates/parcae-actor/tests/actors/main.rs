@@ -3,13 +3,19 @@
 #[path = "../../../parcae/tests/support/mod.rs"]
 mod support;
 
+mod budgets;
 mod calls;
+mod dynamic;
 mod ends;
+mod faults;
 mod mailboxes;
+mod restated;
+mod serving;
+mod sleep;
 mod supervision;
 
 use parcae::profile::Cluster;
-use parcae::{Cx, Error, Result};
+use parcae::{Cx, Error, Result, Runtime};
 use parcae_actor::{
     Actor, ActorCx, ActorOpts, Actors, ActorsOpts, Address, Birth, Event, Exit, Next, Reply, System,
 };
@@ -19,7 +25,8 @@ use std::time::Duration;
 /// Long enough never to be reached.
 const LONG: Duration = Duration::from_secs(600);
 
-/// Runs a test in a system, with many schedules: seeds of the deterministic executor, and threads.
+/// Runs a test in a system, with many schedules: strategies of the lab, seeds of the deterministic
+/// executor, and threads.
 fn everywhere(
     test: impl for<'env> Fn(&Cx<Cluster>, &System<'env>, &'env Log) -> Result<()> + Sync,
 ) {
@@ -33,15 +40,34 @@ fn deterministic(
     with_schedules(0, test);
 }
 
+/// The same with one seed, for tests of many cases.
+fn deterministic_once(
+    test: impl for<'env> Fn(&Cx<Cluster>, &System<'env>, &'env Log) -> Result<()> + Sync,
+) {
+    with_seeds(1, 0, test);
+}
+
 fn with_schedules(
     repeats: u64,
     test: impl for<'env> Fn(&Cx<Cluster>, &System<'env>, &'env Log) -> Result<()> + Sync,
 ) {
-    support::schedules(&[1, 2], 20, repeats, |schedule| {
-        let rt = schedule.builder().profile::<Cluster>().build().unwrap();
+    with_seeds(20, repeats, test);
+}
+
+fn with_seeds(
+    seeds: u64,
+    repeats: u64,
+    test: impl for<'env> Fn(&Cx<Cluster>, &System<'env>, &'env Log) -> Result<()> + Sync,
+) {
+    let run = |rt: &Runtime<Cluster>| {
         let log = Log::default();
-        let ended = rt.run(|cx| cx.actors(ActorsOpts::new(), |system| test(cx, system, &log)));
-        support::succeed(ended);
+        rt.run(|cx| cx.actors(ActorsOpts::new(), |system| test(cx, system, &log)))
+    };
+    if seeds > 1 {
+        support::hunt_on(Runtime::builder().profile::<Cluster>(), run);
+    }
+    support::schedules(&[1, 2], seeds, repeats, |schedule| {
+        support::succeed(run(&schedule.builder().profile::<Cluster>().build().unwrap()));
     });
 }
 
