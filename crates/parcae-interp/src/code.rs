@@ -4,7 +4,7 @@
 //! the number of the error plus 1. Slots are not tagged; which of them refer to the heap is known
 //! from the types.
 
-use parcae_ir::{Func, Imm, Inst, Module, Opcode, Pos, Target, Term, Type, Value};
+use parcae_ir::{Func, HostFunc, Imm, Inst, Module, Opcode, Pos, Target, Term, Type, Value};
 use std::sync::Arc;
 
 /// A program in the form that the interpreter runs.
@@ -18,6 +18,8 @@ pub(crate) struct Code {
     /// For each error set, `Set.Error` of each error.
     pub(crate) errors: Vec<Vec<Arc<str>>>,
     pub(crate) texts: Vec<Arc<str>>,
+    /// Functions of the host.
+    pub(crate) hosts: Vec<HostFunc>,
 }
 
 #[derive(Debug)]
@@ -129,6 +131,7 @@ impl Code {
             structs: structs.collect(),
             errors: errors.collect(),
             texts,
+            hosts: module.hosts.clone(),
         }
     }
 }

@@ -34,8 +34,9 @@ pub(crate) enum Object {
         func: u32,
         captures: Box<[(u64, bool)]>,
     },
+    /// One value; in a list, so that its address stays the same.
     Cell {
-        value: u64,
+        value: Vec<u64>,
         refs: bool,
     },
     Channel(Arc<Channel>),
@@ -85,12 +86,46 @@ pub(crate) struct Heap {
     held: usize,
     /// Collect beyond this.
     threshold: usize,
+    /// For each object, where its contents are.
+    views: Vec<View>,
+}
+
+/// Contents of an object, for generated code: the elements of an array, the fields of a struct, the
+/// value of a cell, the bytes of a text. Empty for all other objects.
+///
+/// It is written whenever an object is placed, freed, or changes its length.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct View {
+    data: *mut u64,
+    length: usize,
+}
+
+// SAFETY: a view points into an object of the heap that has it. Only the task that owns the heap
+// follows it.
+unsafe impl Send for View {}
+
+impl View {
+    const EMPTY: View = View { data: std::ptr::null_mut(), length: 0 };
+
+    fn of(object: &mut Object) -> View {
+        let (data, length) = match object {
+            Object::Text(text) => (text.as_ptr().cast_mut().cast(), text.len()),
+            Object::Array { items, .. } | Object::Cell { value: items, .. } => {
+                (items.as_mut_ptr(), items.len())
+            }
+            Object::Struct { fields, .. } => (fields.as_mut_ptr(), fields.len()),
+            _ => return View::EMPTY,
+        };
+        View { data, length }
+    }
 }
 
 impl Heap {
     pub(crate) fn new() -> Heap {
         let objects = vec![Object::Free];
-        Heap { objects, free: Vec::new(), bytes: 0, held: 0, threshold: SMALL }
+        let views = vec![View::EMPTY];
+        Heap { objects, free: Vec::new(), bytes: 0, held: 0, threshold: SMALL, views }
     }
 
     pub(crate) fn is_due(&self) -> bool {
@@ -146,13 +181,22 @@ impl Heap {
         u64::from(self.place(object))
     }
 
-    fn place(&mut self, object: Object) -> u32 {
+    fn place(&mut self, mut object: Object) -> u32 {
+        let view = View::of(&mut object);
         if let Some(place) = self.free.pop() {
             self.objects[place as usize] = object;
+            self.views[place as usize] = view;
             return place;
         }
         self.objects.push(object);
+        self.views.push(view);
         self.objects.len() as u32 - 1
+    }
+
+    /// Where the contents of the objects are. Until the next object is placed.
+    #[cfg(feature = "engine")]
+    pub(crate) fn views(&self) -> *const View {
+        self.views.as_ptr()
     }
 
     pub(crate) fn get(&self, reference: u64) -> &Object {
@@ -197,7 +241,21 @@ impl Heap {
         }
         let Object::Array { items, .. } = self.get_mut(array) else { unreachable!("verified") };
         items.push(value);
+        self.look_again(array);
         Ok(())
+    }
+
+    /// Removes the last element of an array.
+    pub(crate) fn pop(&mut self, array: u64) -> Option<u64> {
+        let Object::Array { items, .. } = self.get_mut(array) else { unreachable!("verified") };
+        let item = items.pop();
+        self.look_again(array);
+        item
+    }
+
+    /// Writes the view of an object whose length has changed.
+    fn look_again(&mut self, place: u64) {
+        self.views[place as usize] = View::of(&mut self.objects[place as usize]);
     }
 
     /// Frees everything that the roots do not reach.
@@ -213,6 +271,7 @@ impl Heap {
             if !marked[place] && !matches!(object, Object::Free) {
                 self.bytes = self.bytes.saturating_sub(size(object));
                 *object = Object::Free;
+                self.views[place] = View::EMPTY;
                 self.free.push(place as u32);
             }
         }
@@ -308,7 +367,7 @@ fn references(code: &Code, object: &Object, mut each: impl FnMut(u64)) {
         Object::Closure { captures, .. } => {
             captures.iter().filter(|(_, refs)| *refs).for_each(|(value, _)| each(*value));
         }
-        Object::Cell { value, refs: true } => each(*value),
+        Object::Cell { value, refs: true } => each(value[0]),
         _ => {}
     }
 }
@@ -332,7 +391,7 @@ fn rewrite(code: &Code, object: &mut Object, mut each: impl FnMut(u64) -> u64) {
                 }
             }
         }
-        Object::Cell { value, refs: true } => *value = each(*value),
+        Object::Cell { value, refs: true } => value[0] = each(value[0]),
         _ => {}
     }
 }

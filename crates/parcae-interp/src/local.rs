@@ -117,10 +117,7 @@ impl Machine<'_> {
             }
             Opcode::Array_Push => return self.heap.push(a, b),
             Opcode::Array_Pop => {
-                let Object::Array { items, .. } = self.heap.get_mut(a) else {
-                    unreachable!("verified")
-                };
-                items.pop().ok_or_else(|| panic("P001", "pop from an empty array"))?
+                self.heap.pop(a).ok_or_else(|| panic("P001", "pop from an empty array"))?
             }
             Opcode::Array_Slice => {
                 let Object::Array { items, refs } = self.heap.get(a) else {
@@ -149,14 +146,17 @@ impl Machine<'_> {
                     self.heap.put(Object::Struct { id, fields })?
                 }
             }
-            Opcode::Cell_New => self.heap.put(Object::Cell { value: a, refs: op.kind.is_ref() })?,
+            Opcode::Cell_New => {
+                let (value, refs) = (vec![a], op.kind.is_ref());
+                self.heap.put(Object::Cell { value, refs })?
+            }
             Opcode::Cell_Load => match self.heap.get(a) {
-                Object::Cell { value, .. } => *value,
+                Object::Cell { value, .. } => value[0],
                 _ => unreachable!("verified"),
             },
             Opcode::Cell_Store => {
                 if let Object::Cell { value, .. } = self.heap.get_mut(a) {
-                    *value = b;
+                    value[0] = b;
                 }
                 return Ok(());
             }

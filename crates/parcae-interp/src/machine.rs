@@ -44,7 +44,10 @@ pub(crate) struct Machine<'c> {
     /// Outcome of the case that was chosen.
     pub(crate) chosen: Option<Result<Message, Fault>>,
     /// Texts of constants that are on the heap.
-    literals: Vec<u64>,
+    pub(crate) literals: Vec<u64>,
+    /// State for generated code.
+    #[cfg(feature = "engine")]
+    pub(crate) lent: crate::engine::Lent,
 }
 
 impl<'c> Machine<'c> {
@@ -64,11 +67,17 @@ impl<'c> Machine<'c> {
             cases: Vec::new(),
             chosen: None,
             literals: vec![0; run.code.texts.len()],
+            #[cfg(feature = "engine")]
+            lent: Default::default(),
         }
     }
 
     /// Executes a function with these arguments; its result.
     pub(crate) fn execute(&mut self, func: u32, args: Message) -> Result<Message, Failure> {
+        #[cfg(feature = "engine")]
+        if let Some(engine) = &{ self.run }.engine {
+            return self.generated(&**engine, func, args);
+        }
         let start = |this: &mut Self| {
             let values = this.heap.unpack(this.code, args)?;
             this.enter(func, 0)?;
@@ -96,12 +105,7 @@ impl<'c> Machine<'c> {
         if let Fault::Resumed(failure) = kind {
             return *failure;
         }
-        // A failure by a fault of the program is paid for like every other operation: if the
-        // budget is used up by then, that is the failure.
-        let kind = match (&kind, self.meter.settle()) {
-            (Fault::Runtime(_), _) | (_, Ok(())) => kind,
-            (_, Err(earlier)) => earlier,
-        };
+        let kind = self.paid(kind);
         match self.frames.last() {
             Some(frame) => {
                 let func = &self.code.funcs[frame.func as usize];
@@ -109,6 +113,15 @@ impl<'c> Machine<'c> {
                 Failure { kind, at, func: Arc::clone(&func.name) }
             }
             None => Failure { kind, at: Default::default(), func: "".into() },
+        }
+    }
+
+    /// A failure by a fault of the program is paid for like every other operation: if the budget is
+    /// used up by then, that is the failure.
+    pub(crate) fn paid(&mut self, kind: Fault) -> Fault {
+        match (&kind, self.meter.settle()) {
+            (Fault::Runtime(_), _) | (_, Ok(())) => kind,
+            (_, Err(earlier)) => earlier,
         }
     }
 
@@ -300,7 +313,7 @@ impl<'c> Machine<'c> {
     }
 
     /// An operation that is no arithmetic. Everything is paid before it if others can observe it.
-    fn operation(&mut self, op: &Op) -> Result<(), Fault> {
+    pub(crate) fn operation(&mut self, op: &Op) -> Result<(), Fault> {
         match op.op.effect() {
             Effect::Observes | Effect::Channel => {
                 self.meter.settle()?;
@@ -325,6 +338,8 @@ impl<'c> Machine<'c> {
         });
         let slots = &self.slots;
         let cases = self.cases.iter().flat_map(Case::references);
+        #[cfg(feature = "engine")]
+        let cases = cases.chain(self.lent.roots());
         let roots = frames.map(|at| slots[at]).chain(self.literals.iter().copied()).chain(cases);
         self.heap.collect(code, roots);
     }

@@ -2,7 +2,7 @@
 //!
 //! `Budget_Decrement` adds to `owed`. `Budget_Check` compares `owed` with `limit`, the ops that the
 //! task certainly has, at most the interval after which it looks around; only when they meet are
-//! the ops paid, one checkpoint of the runtime each. So an endless loop costs a comparison per
+//! the ops paid, by checkpoints of the runtime. So an endless loop costs a comparison per
 //! iteration, and yet the budget is used up at the same iteration as if each had been paid at once.
 //! Before each operation that others can observe everything is paid, and the limit is computed
 //! anew afterwards, because such operations spend from the same account.
@@ -41,6 +41,18 @@ impl<'c> Meter<'c> {
         self.owed += ops;
     }
 
+    /// Ops until the next payment; not positive if it is due.
+    #[cfg(feature = "engine")]
+    pub(crate) fn left(&self) -> i64 {
+        self.limit as i64 - self.owed as i64
+    }
+
+    /// Owes as many ops as leave this number until the next payment.
+    #[cfg(feature = "engine")]
+    pub(crate) fn set_left(&mut self, left: i64) {
+        self.owed = self.limit.wrapping_sub(left as u64);
+    }
+
     /// Whether ops must be paid now.
     #[inline]
     pub(crate) fn is_due(&self) -> bool {
@@ -61,7 +73,10 @@ impl<'c> Meter<'c> {
     }
 
     fn pay(&mut self, ops: u64) -> Result<(), Fault> {
-        (0..ops).try_for_each(|_| self.cx.checkpoint()).map_err(Fault::Runtime)
+        // As many at once as the slice has: the last op that there is fails alone, as if each had
+        // been paid by itself.
+        let mut chunks = self.cx.chunks(0..ops as usize);
+        chunks.try_for_each(|chunk| chunk.map(drop)).map_err(Fault::Runtime)
     }
 
     /// Computes the limit anew, after an operation that spent from the account.

@@ -10,6 +10,7 @@
 
 use crate::code::{Kind, Op};
 use crate::failure::{Failure, Fault, panic};
+use crate::functions::HostValue;
 use crate::heap::{Channel, Message, Object};
 use crate::machine::Machine;
 use parcae::foreign::OpenNursery;
@@ -84,12 +85,15 @@ impl Machine<'_> {
                 (self.host.print)(&line);
                 return Ok(());
             }
+            Opcode::Host_Call => self.call_host(op)?,
             Opcode::Sleep => {
                 self.cx.sleep(millis(a)).map_err(Fault::Runtime)?;
                 return Ok(());
             }
             Opcode::Now => {
-                let since = parcae::time::now().saturating_duration_since(self.run.start);
+                let now = parcae::time::now();
+                let start = self.run.start.get_or_init(|| now);
+                let since = now.saturating_duration_since(*start);
                 u64::try_from(since.as_millis()).unwrap_or(u64::MAX >> 1)
             }
             Opcode::Yield => {
@@ -156,6 +160,32 @@ impl Machine<'_> {
             self.set(op.to, result);
         }
         Ok(())
+    }
+
+    fn call_host(&mut self, op: &Op) -> Result<u64, Fault> {
+        // The run has begun with all functions of the program.
+        let name = &self.code.texts[op.imm as usize];
+        let Some(function) = self.host.functions.get(name) else { unreachable!("checked") };
+        if !self.meter.is_shielded() {
+            self.cx.charge(function.cost).map_err(Fault::Runtime)?;
+        }
+        let value = |(slot, kind): &(u32, Kind)| {
+            let word = self.get(*slot);
+            match kind {
+                Kind::Bool => HostValue::Bool(word != 0),
+                Kind::F64 => HostValue::F64(f64::from_bits(word)),
+                Kind::Text => HostValue::Str(Arc::clone(self.heap.text(word))),
+                _ => HostValue::I64(word as i64),
+            }
+        };
+        let args = op.args.iter().map(value).collect();
+        Ok(match function.call(args)? {
+            HostValue::Nothing => 0,
+            HostValue::Bool(value) => value.into(),
+            HostValue::I64(value) => value as u64,
+            HostValue::F64(value) => value.to_bits(),
+            HostValue::Str(text) => self.new_text(&text)?,
+        })
     }
 
     fn begin(&mut self, op: &Op) -> Result<u64, Fault> {

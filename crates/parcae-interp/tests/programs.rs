@@ -3,6 +3,10 @@
 mod support;
 
 use parcae::prelude::*;
+use parcae_interp::{Functions, Host, Program};
+use parcae_lang::{Profile, Source};
+use std::sync::{Arc, Mutex};
+use support::cases::{FAULTS, STATEMENTS, main_of};
 use support::{Checks, examples, module, output, program, run};
 
 #[test]
@@ -33,118 +37,21 @@ fn the_examples_print_what_they_should_on_threads() {
     }
 }
 
-/// The output of statements in `main`, in `:service`.
-fn main_of(statements: &str) -> String {
-    output(&format!(
-        "error E {{ A, B }}\nstruct P {{ x: i64, q: Q }}\nstruct Q {{ y: i64 }}\n\
-         func may(n: i64) -> i64 ! E do fail E.B when n > 1 n end\n\
-         func plain(n: i64) -> i64 do n end\n\
-         async func main() do\n{statements}\nend\n"
-    ))
-}
-
 #[test]
 fn statements_do_what_they_say() {
-    let cases = [
-        ("print(7 / 2)\nprint(-7 / 2)\nprint(-7 % 3)\nprint(2 ** 10)", "3\n-3\n-1\n1024\n"),
-        ("print(7.0 / 2.0)\nprint(3.0)\nprint(0.1 + 0.2)", "3.5\n3.0\n0.30000000000000004\n"),
-        ("print(1 << 4 | 3)\nprint(255 & 15 ^ 1)\nprint(-8 >> 1)", "19\n14\n-4\n"),
-        ("let b: u8 = 250\nprint(b + 5)\nprint(i64(b) + 10)\nprint(i32(7))", "255\n260\n7\n"),
-        ("for i in 3..1 do print(i) end\nfor i in 1..<1 do print(i) end\nprint(0)", "0\n"),
-        ("for i in 9223372036854775806..9223372036854775807 do print(i % 10) end", "6\n7\n"),
-        ("for i in 0..5 do continue when i == 1; break when i == 3; print(i) end", "0\n2\n"),
-        ("var n = 0\nwhile true do n += 1\nbreak when n > 4 end\nprint(n)", "5\n"),
-        ("let a = [1, 2, 3]\nlet b = a\nb[0] = 9\nprint(a[0])\nprint(a[1..<3].len)", "9\n2\n"),
-        (
-            "var p = P { x: 1, q: Q { y: 2 } }\nlet old = p\np.q.y = 5\nprint(old.q.y)\nprint(p.q.y)",
-            "2\n5\n",
-        ),
-        ("let a = [P { x: 1, q: Q { y: 2 } }]\na[0].q.y += 40\nprint(a[0].q.y)", "42\n"),
-        (
-            "print(\"abc\"[1])\nprint(\"hello\"[1..3])\nprint(\"\\n\")\nprint(\"é\".len)",
-            "98\nell\n2\n",
-        ),
-        ("print($\"{1}{true}{\"x\"}{2.5} \\{{E.A}\\}\\n\")", "1truex2.5 {E.A}\n"),
-        (
-            "print(\"12\".parse() catch |e| do 0 end)\nprint(\"x\".parse() catch |e| do -1 end)",
-            "12\n-1\n",
-        ),
-        (
-            "print(may(1) catch |e| do 5 end)\nprint(may(2) catch |e| do print(e)\n6 end)",
-            "1\nE.B\n6\n",
-        ),
-        (
-            "match may(2) catch |e| do 9 end { 1 => print(1), n when n > 5 => print(n + 1), else => print(0), }",
-            "10\n",
-        ),
-        ("if plain(1) > 0 and plain(0) == 0 or plain(5) / 0 == 1 do print(1) end", "1\n"),
-        (
-            "print(wrap_add(9223372036854775807, 1))\nprint(min(3, 2))\nprint(max(1.5, 2.5))\nprint(abs(-3))",
-            "-9223372036854775808\n2\n2.5\n3\n",
-        ),
-        ("let a: []String = []\na.push(\"x\")\na.push(\"y\")\nprint(a.pop() + a[0])", "yx"),
-        ("for t in args() do print(t) end\nprint(chr(233) + String(5))", "onetwoé5"),
-        (
-            "let c = channel(2)\nprint(c.try_send(1))\nprint(c.try_send(2))\nprint(c.try_send(3))\nc.close()\nprint(c.is_closed())",
-            "true\ntrue\nfalse\ntrue\n",
-        ),
-        (
-            "let c: Channel[[]String] = channel(1)\nlet a = [\"x\"]\nc.send(a)\na[0] = \"changed\"\nprint(c.recv()[0])",
-            "x",
-        ),
-        (
-            "var n = 0\nnursery do\nn = 1\nlet a = [0]\na[5] = 1\nend catch |e| do print(n) end",
-            "1\n",
-        ),
-        // The body of a nursery in a task whose memory is used up.
-        (
-            "nursery with Budget { memory: 50000 } do\nspawn func() do\nnursery do\n\
-             let a = array(100000, 0)\nend catch |e| do print(e) end\nend\nend",
-            "MemoryBudgetExhausted\n",
-        ),
-        ("var n = 0\nlet f = func() do n += 1 end\nf()\nf()\nprint(n)", "2\n"),
-        ("let r = nursery do spawn plain(3) end\nprint(r)", "0\n"),
-        ("let r = nursery do spawn plain(-3) end\nprint(r)", "-3\n"),
-        ("nursery do let h = spawn plain(4)\nprint(await h)\nprint(await h) end", "4\n4\n"),
-        (
-            "nursery do let h = spawn func() do sleep(100000)\nreturn 1 end\ncancel(h) end\nprint(1)",
-            "1\n",
-        ),
-        ("let start = now_ms()\nsleep(30)\nprint(now_ms() - start >= 30)", "true\n"),
-    ];
-    for (statements, expected) in cases {
-        assert_eq!(main_of(statements), expected, "{statements}");
+    for (statements, expected) in STATEMENTS {
+        assert_eq!(&output(&main_of(statements)), expected, "{statements}");
     }
 }
 
 #[test]
 fn faults_fail_the_task_and_are_caught_at_its_nursery() {
-    let cases = [
-        ("let n = 9223372036854775807\nprint(n + 1)", "P002 integer overflow"),
-        ("let n = -9223372036854775807 - 1\nprint(n / -1)", "P002 integer overflow"),
-        ("let n = -9223372036854775807 - 1\nprint(-n)", "P002 integer overflow"),
-        ("let b: u8 = 200\nlet c: u8 = 100\nprint(b + c)", "P002 integer overflow"),
-        ("let n = 2147483648\nprint(i32(n))", "P002 integer overflow"),
-        ("print(i64(1.0e300))", "P002 integer overflow"),
-        ("print(1 << plain(64))", "P002 a shift by 64 in 64 bits"),
-        ("print(1 / plain(0))", "P003 division by zero"),
-        ("print(1 % plain(0))", "P003 division by zero"),
-        ("print([1, 2][plain(2)])", "P001 index 2 is out of bounds, the length is 2"),
-        ("print([1, 2][plain(-1)])", "P001 index -1 is out of bounds, the length is 2"),
-        ("print(\"ab\"[1..<9])", "P001 the range 1..<9 is out of bounds, the length is 2"),
-        ("print(array(plain(-1), 0).len)", "P001 an array of -1 elements"),
-        ("let a = array(4611686018427387904, 0)\nprint(a.len)", "P006 out of memory"),
-        ("assert(1 > 2)", "P004 an assertion failed"),
-        ("panic(\"no way\")", "P005 no way"),
-        ("let c = channel(0)\nc.close()\nprint(c.recv())", "ChannelClosed"),
-        ("let c = channel(-1)", "P002 the capacity of a channel is 0 to 1048576"),
-    ];
-    for (statements, expected) in cases {
-        assert_eq!(main_of(statements), format!("failed: {expected}"), "{statements}");
+    for (statements, expected) in FAULTS {
+        assert_eq!(output(&main_of(statements)), format!("failed: {expected}"), "{statements}");
         let caught = format!(
             "nursery do spawn func() do\n{statements}\nreturn 0 end end catch |e| do print($\"{{e}}\") end\nprint(\"+\")"
         );
-        assert_eq!(main_of(&caught), format!("{expected}+"), "{statements}");
+        assert_eq!(output(&main_of(&caught)), format!("{expected}+"), "{statements}");
     }
 }
 
@@ -234,4 +141,170 @@ fn a_module_without_checks_is_refused() {
     }
     let found = parcae_interp::Program::new(&module).unwrap_err();
     assert!(found.iter().any(|v| v.message.contains("a cycle without a Budget_Check")));
+}
+
+fn functions() -> Functions {
+    Functions::new()
+        .add("twice", Budget::ZERO.with_ops(100), |n: i64| n * 2)
+        .add("half", Budget::ZERO, |x: f64| x / 2.0)
+        .add(
+            "shout",
+            Budget::SYSCALL,
+            |text: String, loud: bool| {
+                if loud { text.to_uppercase() } else { text }
+            },
+        )
+        .add("refuse", Budget::ZERO, |n: i64| match n {
+            0 => Ok(()),
+            n => Err(format!("no {n}")),
+        })
+        .add("nothing", Budget::ZERO, || ())
+}
+
+fn embedded(text: &str) -> Program {
+    let source = Source::new("plugin.jan", text);
+    Program::compile(&source, Profile::Service, &functions()).unwrap_or_else(|faults| {
+        panic!("{}", faults.iter().map(|fault| fault.render(&source)).collect::<String>())
+    })
+}
+
+#[test]
+fn functions_of_the_host_are_called_with_their_types_and_charged() {
+    let text = "func worker(n: i64) -> i64 do twice(n) end\n\
+                async func main() -> i64 do\nprint(shout(\"quiet \", false))\nprint(shout(\"loud \", true))\n\
+                nothing()\nrefuse(0)\nprint($\"{half(5.0)} \")\n\
+                nursery do spawn func() do refuse(7) end end catch |e| do print(e) end\n\
+                nursery do let h = spawn worker(20)\nreturn await h + 2 end end";
+    let program = embedded(text);
+    let output = Arc::new(Mutex::new(String::new()));
+    for seed in 0..5 {
+        let rt = Runtime::builder().deterministic(seed).budget(Budget::SERVICE).build().unwrap();
+        let out = Arc::clone(&output);
+        output.lock().unwrap().clear();
+        let host = Host::new(move |text| out.lock().unwrap().push_str(text));
+        let value = program.run(&rt, host.functions(&functions())).unwrap();
+        assert_eq!(value, 42);
+        let expected = "quiet LOUD 2.5 P007 `refuse` failed: no 7\n";
+        assert_eq!(*output.lock().unwrap(), expected);
+        // `shout` twice and `print` four times; a hundred ops for `twice`.
+        let spent = rt.budget().spent;
+        assert_eq!(spent.syscalls, 6);
+        assert!((100..200).contains(&spent.ops), "{} ops", spent.ops);
+    }
+}
+
+#[test]
+fn a_program_runs_many_times_in_nurseries_of_its_host() {
+    let program =
+        embedded("func main() -> i64 do\nvar n = 0\nfor i in 0..<100 do n += twice(i) end\nn\nend");
+    let endless = embedded(
+        "async func main() do\nnursery do\nwhile true do spawn spin() end\nend\nend\n\
+                            func spin() do while true do end end",
+    );
+    let rt = Runtime::builder().deterministic(3).build().unwrap();
+    let handle = rt.handle();
+    let outcomes = rt.run(move |cx| {
+        let host = || Host::new(|_| ()).functions(&functions());
+        let mut outcomes = Vec::new();
+        for _ in 0..3 {
+            outcomes.push(program.run_in(cx, &handle, Budget::SERVICE, host()));
+            // 99 calls cost 100 ops each: the budget of the next run does not suffice.
+            let small = Budget::SERVICE.with_ops(5_000);
+            outcomes.push(program.run_in(cx, &handle, small, host()));
+            outcomes.push(endless.run_in(cx, &handle, small.with_spawn_count(20), host()));
+        }
+        Ok(outcomes)
+    });
+    let outcomes: Vec<String> = outcomes
+        .unwrap()
+        .into_iter()
+        .map(|outcome| outcome.map_or_else(|failure| failure.to_string(), |v| v.to_string()))
+        .collect();
+    for three in outcomes.chunks(3) {
+        assert_eq!(&three[..2], ["9900", "BudgetExceeded"]);
+        assert!(
+            ["BudgetExceeded", "SpawnBudgetExhausted"].contains(&three[2].as_str()),
+            "{}",
+            three[2]
+        );
+    }
+    assert_eq!(rt.live_tasks(), 0);
+}
+
+#[test]
+fn a_host_without_a_function_refuses_the_program() {
+    let program = embedded("func main() do nothing() end");
+    let rt = Runtime::builder().deterministic(1).build().unwrap();
+    let failure = program.run(&rt, Host::new(|_| ())).unwrap_err();
+    assert!(failure.to_string().starts_with("P007 the host has no function `half`"), "{failure}");
+    let other = functions().add("twice", Budget::ZERO, |text: String| text);
+    let failure = program.run(&rt, Host::new(|_| ()).functions(&other)).unwrap_err();
+    assert!(failure.to_string().contains("`twice`"), "{failure}");
+    // Wrong types and redefinitions are faults of the program.
+    for (text, code) in [
+        ("func main() do twice(\"x\") end", "S2001"),
+        ("func main() do twice(1, 2) end", "S2002"),
+        ("func twice(n: i64) -> i64 do n end\nfunc main() do end", "S1002"),
+        ("func main() do thrice(1) end", "S1001"),
+    ] {
+        let source = Source::new("plugin.jan", text);
+        let faults = Program::compile(&source, Profile::Core, &functions()).unwrap_err();
+        assert!(faults[0].render(&source).contains(code), "{}", faults[0].render(&source));
+    }
+}
+
+#[test]
+fn the_text_form_has_functions_of_the_host() {
+    let source = Source::new("p.jan", "func main() do print(shout(\"a\", true)) end");
+    let module = parcae_lang::lower_with(&source, Profile::Core, &functions().types()).unwrap();
+    let text = parcae_ir::print(&module);
+    assert!(text.contains("host @shout(String, bool) -> String\n"), "{text}");
+    assert!(text.contains("Host_Call \"shout\", "), "{text}");
+    let again = parcae_ir::parse(&text).unwrap();
+    assert_eq!(again, module);
+    assert!(parcae_ir::verify(&again).is_empty());
+    let mut without = again;
+    without.hosts.clear();
+    assert!(!parcae_ir::verify(&without).is_empty());
+}
+
+#[test]
+fn the_programs_of_the_book_print_what_it_says() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/book/reference/language.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let mut count = 0;
+    for part in page.split("```jan\n").skip(1) {
+        let (program, rest) = part.split_once("```").unwrap();
+        let expected = rest.strip_prefix("\n\n```text\n").expect("its output follows");
+        let (expected, _) = expected.split_once("```").unwrap();
+        // Programs declare their profile, as a user would run them.
+        let source = Source::new("book.jan", program);
+        let program = Program::compile(&source, Profile::Core, &Functions::new());
+        let program = program.unwrap_or_else(|faults| panic!("{}", faults[0].render(&source)));
+        let rt = Runtime::builder().deterministic(1).build().unwrap();
+        let (outcome, output) = run(&program, &rt);
+        assert_eq!(output, expected, "{}: {outcome:?}", source.text());
+        count += 1;
+    }
+    assert_eq!(count, 8);
+}
+
+#[test]
+fn a_defer_in_a_loop_or_branch_of_a_nursery_ends_with_that() {
+    for (body, expected) in [
+        ("for i in 0..<2 do\ndefer say(\"d \")\nsay(\"b \")\nend", "b d b d n "),
+        ("var i = 0\nwhile i < 2 do\ndefer say(\"d \")\ni += 1\nend", "d d n "),
+        ("if true do\ndefer say(\"d \")\nsay(\"b \")\nend\nsay(\"c \")", "b d c n "),
+        ("defer say(\"d \")\nfor i in 0..<2 do\ndefer say(\"i \")\nend", "i i n d "),
+        (
+            "while true do\ndefer say(\"d \")\nlet a = [0]\na[9] = 1\nend",
+            "d n P001 index 9 is out of bounds, the length is 1 ",
+        ),
+    ] {
+        let text = format!(
+            "func say(t: String) do print(t) end\nfunc last(c: Channel) do\nlet x = c.recv() \nsay(\"n \")\nend\n\
+             async func main() do\nlet c = channel(1)\nc.send(1)\nnursery do\n{body}\nnursery do spawn last(c) end\nend catch |e| do say($\"n {{e}} \") end\nend"
+        );
+        assert_eq!(output(&text), expected, "{body}");
+    }
 }

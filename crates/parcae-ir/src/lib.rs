@@ -41,8 +41,8 @@ mod verify;
 pub use checks::{insert as insert_checks, lower_tasks, merge as merge_checks};
 pub use meter::verify_metering;
 pub use module::{
-    Block, BlockId, ErrorSet, Func, Imm, Inst, Module, Pos, StructDef, Target, Tenancy, Term, Type,
-    Value,
+    Block, BlockId, ErrorSet, Func, HostFunc, Imm, Inst, Module, Pos, StructDef, Target, Tenancy,
+    Term, Type, Value,
 };
 pub use op::{Effect, Opcode};
 pub use text::{TextError, parse, print};

@@ -362,6 +362,24 @@ pub struct ErrorSet {
     pub variants: Vec<String>,
 }
 
+/// A function of the host: its name and its types.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HostFunc {
+    /// Its name, unique in the module.
+    pub name: String,
+    /// The types of its parameters: numbers, truth values, texts.
+    pub params: Vec<Type>,
+    /// The type of its result: one of these, or none.
+    pub result: Type,
+}
+
+impl HostFunc {
+    /// Whether values of a type go to the host and come from it.
+    pub fn allows(ty: &Type) -> bool {
+        matches!(ty, Type::Bool | Type::I64 | Type::F64 | Type::Str)
+    }
+}
+
 /// A program.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Module {
@@ -371,6 +389,8 @@ pub struct Module {
     pub structs: Vec<StructDef>,
     /// Error sets; the first is that of `String_Parse`.
     pub errors: Vec<ErrorSet>,
+    /// Functions of the host that the program may call.
+    pub hosts: Vec<HostFunc>,
     /// Functions.
     pub funcs: Vec<Func>,
     /// The function that a run begins with; it has no parameters.

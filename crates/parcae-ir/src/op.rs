@@ -175,6 +175,8 @@ opcodes! {
     Failure_Closed Pure
     /// Failure of a nursery's negative code.
     Failure_Code Allocates
+    /// Calls a function of the host, by its name.
+    Host_Call Observes
     /// Writes a text; the immediate says whether the line ends.
     Print Observes
     /// Waits some milliseconds.

@@ -5,6 +5,7 @@
 //! entry @main
 //! struct Point { x: i64, y: i64 }
 //! error Shop { Closed, SoldOut }
+//! host @price(String) -> i64
 //! func @main() -> void tenancy(CPU_Serial) ; 1:1
 //! b0:
 //!   %0: i64 = Constant 42 ; 2:11
@@ -17,8 +18,8 @@
 //! ```
 
 use crate::module::{
-    Block, BlockId, ErrorSet, Func, Imm, Inst, Module, Pos, StructDef, Target, Tenancy, Term, Type,
-    Value,
+    Block, BlockId, ErrorSet, Func, HostFunc, Imm, Inst, Module, Pos, StructDef, Target, Tenancy,
+    Term, Type, Value,
 };
 use crate::op::Opcode;
 use std::collections::BTreeMap;
@@ -37,6 +38,12 @@ pub fn print(module: &Module) -> String {
     }
     for set in &module.errors {
         let _ = writeln!(out, "error {} {{ {} }}", set.name, set.variants.join(", "));
+    }
+    for host in &module.hosts {
+        let params: Vec<String> =
+            host.params.iter().map(|ty| module.show(ty).to_string()).collect();
+        let result = module.show(&host.result);
+        let _ = writeln!(out, "host @{}({}) -> {result}", host.name, params.join(", "));
     }
     for func in &module.funcs {
         print_func(&mut out, module, func);
@@ -165,6 +172,7 @@ pub fn parse(text: &str) -> Result<Module, TextError> {
         file: String::new(),
         structs: Vec::new(),
         errors: Vec::new(),
+        hosts: Vec::new(),
         funcs: Vec::new(),
         entry: 0,
     };
@@ -460,6 +468,18 @@ impl<'t> Parser<'t> {
                     self.eat(",");
                 }
                 module.errors.push(ErrorSet { name, variants });
+            }
+            "host" => {
+                self.expect("@")?;
+                let name = self.word().to_owned();
+                self.expect("(")?;
+                let mut params = Vec::new();
+                while !self.eat(")") {
+                    params.push(self.ty()?);
+                    self.eat(",");
+                }
+                self.expect("->")?;
+                module.hosts.push(HostFunc { name, params, result: self.ty()? });
             }
             "func" => {
                 self.expect("@")?;

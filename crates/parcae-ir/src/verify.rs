@@ -6,7 +6,7 @@
 //! included. Whether the code is metered is the question of [`meter`](crate::verify_metering).
 
 use crate::graph::{Graph, find_cycle};
-use crate::module::{Func, Imm, Inst, Module, Target, Tenancy, Term, Type, Value};
+use crate::module::{Func, HostFunc, Imm, Inst, Module, Target, Tenancy, Term, Type, Value};
 use crate::op::{Effect, Opcode};
 
 /// A violated rule.
@@ -45,6 +45,15 @@ pub fn verify(module: &Module) -> Vec<Violation> {
     }
     if module.errors.is_empty() {
         add("?", "the error set of `String_Parse` is missing".into());
+    }
+    for (at, host) in module.hosts.iter().enumerate() {
+        let result = host.result == Type::Void || HostFunc::allows(&host.result);
+        if !result || !host.params.iter().all(HostFunc::allows) {
+            add(&host.name, "a function of the host has a type that does not leave a task".into());
+        }
+        if module.hosts[..at].iter().any(|other| other.name == host.name) {
+            add(&host.name, "two functions of the host have this name".into());
+        }
     }
     for (at, func) in module.funcs.iter().enumerate() {
         if module.funcs[..at].iter().any(|other| other.name == func.name)
@@ -336,6 +345,15 @@ impl<'m> Verifier<'m, '_> {
                 ok(
                     matches!(result, T::Task(of) if **of == *value),
                     "the result is not the handle of the function's result",
+                )
+            }
+            O::Host_Call => {
+                let Imm::Str(name) = &inst.imm else { return Err("needs a name") };
+                let host = self.module.hosts.iter().find(|host| host.name == *name);
+                let host = host.ok_or("the host has no such function")?;
+                ok(
+                    host.params.iter().eq(args.iter().copied()) && host.result == *result,
+                    "the arguments or the result do not fit the function",
                 )
             }
             O::Add | O::Sub | O::Mul | O::Div | O::Min | O::Max => ok(

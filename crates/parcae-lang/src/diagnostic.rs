@@ -28,6 +28,12 @@ impl Diagnostic {
         Diagnostic { code, message: message.into(), span, note: None, hint: None }
     }
 
+    /// A fault of the compiler itself: it made incorrect code, which must not be run.
+    pub fn of_compiler(violation: &parcae_ir::Violation) -> Diagnostic {
+        let message = format!("the compiler made incorrect code: {violation}");
+        Diagnostic::new("S9001", Span { start: 0, end: 0 }, message)
+    }
+
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Diagnostic {
         self.hint = Some(hint.into());
         self

@@ -156,6 +156,8 @@ pub(crate) enum ExprKind {
     Or(Box<Expr>, Box<Expr>),
     Interp(Vec<String>, Vec<Expr>),
     Call(usize, Vec<Expr>),
+    /// A function of the host.
+    Host(String, Vec<Expr>),
     CallValue(Box<Expr>, Vec<Expr>),
     Builtin(Builtin, Vec<Expr>),
     Field(Box<Expr>, usize),

@@ -55,6 +55,7 @@ pub use profile::Profile;
 pub use source::{Source, Span};
 
 use diagnostic::Faults;
+use parcae_ir::HostFunc;
 
 /// The canonical form of a program.
 ///
@@ -78,10 +79,14 @@ pub fn format(source: &Source) -> Result<String, Vec<Diagnostic>> {
 ///
 /// The faults, sorted by place.
 pub fn check(source: &Source, default: Profile) -> Result<(), Vec<Diagnostic>> {
-    checked(source, default).map(|_| ())
+    checked(source, default, &[]).map(|_| ())
 }
 
-fn checked(source: &Source, default: Profile) -> Result<hir::Program, Vec<Diagnostic>> {
+fn checked(
+    source: &Source,
+    default: Profile,
+    hosts: &[HostFunc],
+) -> Result<hir::Program, Vec<Diagnostic>> {
     let mut faults = Faults::default();
     let lexed = lexer::lex(source, &mut faults);
     let file = parser::parse(source, &lexed, &mut faults);
@@ -91,7 +96,7 @@ fn checked(source: &Source, default: Profile) -> Result<hir::Program, Vec<Diagno
     if !syntax {
         return Err(faults.take());
     }
-    let program = check::check(&file, &mut faults);
+    let program = check::check(&file, hosts, &mut faults);
     if faults.is_empty() { Ok(program) } else { Err(faults.take()) }
 }
 
@@ -101,5 +106,32 @@ fn checked(source: &Source, default: Profile) -> Result<hir::Program, Vec<Diagno
 ///
 /// The faults, sorted by place.
 pub fn lower(source: &Source, default: Profile) -> Result<parcae_ir::Module, Vec<Diagnostic>> {
-    checked(source, default).map(|program| lower::lower(source, program))
+    lower_with(source, default, &[])
+}
+
+/// As [`lower()`], for a program that may call these functions of its host by their names.
+///
+/// ```
+/// use parcae_ir::{HostFunc, Type};
+/// use parcae_lang::{Profile, Source};
+///
+/// let price = HostFunc { name: "price".into(), params: vec![Type::Str], result: Type::I64 };
+/// let source = Source::new("buy.jan", "func main() do print(price(\"tea\")) end");
+/// assert!(parcae_lang::lower_with(&source, Profile::Core, &[price]).is_ok());
+/// assert!(parcae_lang::lower(&source, Profile::Core).is_err());
+/// ```
+///
+/// # Errors
+///
+/// As for [`lower()`].
+pub fn lower_with(
+    source: &Source,
+    default: Profile,
+    hosts: &[HostFunc],
+) -> Result<parcae_ir::Module, Vec<Diagnostic>> {
+    checked(source, default, hosts).map(|program| {
+        let mut module = lower::lower(source, program);
+        module.hosts = hosts.to_vec();
+        module
+    })
 }

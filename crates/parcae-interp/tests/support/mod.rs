@@ -2,6 +2,10 @@
 
 #![allow(dead_code, reason = "not every test uses all of it")]
 
+pub(crate) mod cases;
+pub(crate) mod generator;
+pub(crate) mod hostile;
+
 use parcae::prelude::*;
 use parcae_interp::{Failure, Host, Program};
 use parcae_ir::Module;
@@ -29,7 +33,7 @@ pub(crate) fn module(text: &str, checks: Checks) -> Module {
 }
 
 pub(crate) fn program(text: &str, checks: Checks) -> Program {
-    Program::new(&module(text, checks)).unwrap_or_else(|found| panic!("{found:#?}"))
+    Program::new(&module(text, checks)).unwrap_or_else(|found| panic!("{found:#?}\n{text}"))
 }
 
 /// Outcome and output of a run.
@@ -40,6 +44,21 @@ pub(crate) fn run(program: &Program, rt: &Runtime) -> (Result<i64, Failure>, Str
     let outcome = program.run(rt, host.args(vec!["one".into(), "two".into()]));
     let output = output.lock().unwrap().clone();
     (outcome, output)
+}
+
+/// Outcome, output, ops spent and events of a run.
+pub(crate) type Charged = (String, String, u64, Vec<u8>);
+
+/// A run with a budget, under a seed.
+pub(crate) fn charged(program: &Program, ops: u64, seed: u64) -> Charged {
+    let budget = Budget::UNLIMITED.with_ops(ops);
+    let rt = Runtime::builder().deterministic(seed).workers(2).budget(budget).build().unwrap();
+    let (outcome, output) = run(program, &rt);
+    let outcome = match outcome {
+        Ok(value) => value.to_string(),
+        Err(failure) => format!("{failure}"),
+    };
+    (outcome, output, rt.budget().spent.ops, rt.event_log())
 }
 
 /// The output of a program that succeeds, or its failure, under the deterministic executor.

@@ -7,6 +7,7 @@ use crate::diagnostic::Diagnostic;
 use crate::hir::{self, BinOp, Builtin, ExprKind as H};
 use crate::source::Span;
 use crate::types::Ty;
+use parcae_ir::{HostFunc, Type};
 use std::rc::Rc;
 
 /// Functions of the library.
@@ -78,6 +79,9 @@ impl<'a> Checker<'a, '_> {
                     let ty = self.signatures[id].result.clone();
                     return typed(H::Call(id, args), ty, span);
                 }
+                if let Some(host) = self.hosts.iter().find(|host| host.name == **name) {
+                    return self.host(host, args, span);
+                }
                 if is_builtin(name) {
                     return self.builtin(name, args, want, span);
                 }
@@ -137,6 +141,20 @@ impl<'a> Checker<'a, '_> {
             values.push(nothing(span));
         }
         values
+    }
+
+    /// A call of a function of the host.
+    fn host(&mut self, host: &HostFunc, args: &[&ast::Expr<'a>], span: Span) -> hir::Expr {
+        let ty = |ty: &Type| match ty {
+            Type::Bool => Ty::Bool,
+            Type::I64 => Ty::I64,
+            Type::F64 => Ty::F64,
+            Type::Str => Ty::Str,
+            _ => Ty::Void,
+        };
+        let params: Vec<Ty> = host.params.iter().map(ty).collect();
+        let args = self.fit(&params, args, span);
+        typed(H::Host(host.name.clone(), args), ty(&host.result), span)
     }
 
     fn builtin(

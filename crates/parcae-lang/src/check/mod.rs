@@ -8,12 +8,14 @@
 mod call;
 mod expr;
 mod stmt;
+mod tasks;
 
 use crate::ast::{self, Block, File, Item, Name, Stmt, StmtKind, TypeExpr, TypeKind};
 use crate::diagnostic::{Diagnostic, Faults};
 use crate::hir::{self, Local, LocalId, Program};
 use crate::source::Span;
 use crate::types::{ErrorShape, Shapes, StructShape, Ty};
+use parcae_ir::HostFunc;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -23,9 +25,10 @@ pub(crate) const PARSE_ERROR: usize = 0;
 /// Most variables of one function: hostile programs must not make the later passes slow.
 const MAX_LOCALS: usize = 4096;
 
-pub(crate) fn check(file: &File<'_>, faults: &mut Faults) -> Program {
+pub(crate) fn check(file: &File<'_>, hosts: &[HostFunc], faults: &mut Faults) -> Program {
     let mut checker = Checker {
         faults,
+        hosts,
         shapes: Shapes::default(),
         structs: BTreeMap::new(),
         errors: BTreeMap::new(),
@@ -60,6 +63,8 @@ struct Signature {
 
 struct Checker<'a, 'f> {
     faults: &'f mut Faults,
+    /// Functions of the host.
+    hosts: &'f [HostFunc],
     shapes: Shapes,
     structs: BTreeMap<&'a str, usize>,
     errors: BTreeMap<&'a str, usize>,
@@ -162,6 +167,10 @@ impl<'a> Checker<'a, '_> {
                     self.define(&func.name, self.funcs.contains_key(func.name.text));
                     if call::is_builtin(func.name.text) {
                         let message = format!("`{}` is a function of the library", func.name.text);
+                        self.fault(Diagnostic::new("S1002", func.name.span, message));
+                    }
+                    if self.hosts.iter().any(|host| host.name == func.name.text) {
+                        let message = format!("`{}` is a function of the host", func.name.text);
                         self.fault(Diagnostic::new("S1002", func.name.span, message));
                     }
                     self.funcs.insert(func.name.text, id);

@@ -76,6 +76,7 @@ fn expr(kind: &ExprKind, caught: bool, assigned: &mut Vec<usize>) {
         }
         ExprKind::Interp(_, args)
         | ExprKind::Call(_, args)
+        | ExprKind::Host(_, args)
         | ExprKind::Builtin(_, args)
         | ExprKind::Array(args)
         | ExprKind::Struct(args)

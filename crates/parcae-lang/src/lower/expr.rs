@@ -47,7 +47,10 @@ impl Lowerer<'_> {
             ExprKind::And(left, right) => Some(self.short(left, right, false)),
             ExprKind::Or(left, right) => Some(self.short(left, right, true)),
             ExprKind::Interp(texts, parts) => Some(self.interpolated(texts, parts)),
-            ExprKind::Call(..) | ExprKind::CallValue(..) | ExprKind::Builtin(..) => {
+            ExprKind::Call(..)
+            | ExprKind::CallValue(..)
+            | ExprKind::Host(..)
+            | ExprKind::Builtin(..) => {
                 let (op, imm, args) = self.call_parts(expr)?;
                 self.at(expr.span);
                 if op == Opcode::Trap {
@@ -240,6 +243,9 @@ impl Lowerer<'_> {
                 values.extend(self.values(args));
                 (Opcode::Closure_Call, Imm::None, values)
             }
+            ExprKind::Host(name, args) => {
+                (Opcode::Host_Call, Imm::Str(name.clone()), self.values(args))
+            }
             ExprKind::Builtin(builtin, args) => self.builtin(*builtin, args),
             _ => return None,
         })
@@ -369,7 +375,9 @@ impl Lowerer<'_> {
             self.declare(name, failure);
         }
         let depth = self.cleanups.len();
+        let outer = std::mem::replace(&mut self.scope_start, depth);
         self.stmts(body);
+        self.scope_start = outer;
         if !self.builder.is_dead()
             && let (Some(result), Some(value)) = (result, value)
         {
@@ -408,7 +416,9 @@ impl Lowerer<'_> {
         if let Some(name) = nursery.name {
             self.declare(name, opened);
         }
+        let start = std::mem::replace(&mut self.scope_start, self.cleanups.len() - 1);
         self.stmts(&nursery.body);
+        self.scope_start = start;
         let mut code = None;
         while self.cleanups.len() > depth {
             if matches!(self.cleanups[self.cleanups.len() - 1].kind, CleanupKind::Catch(_)) {

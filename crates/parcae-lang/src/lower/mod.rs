@@ -45,6 +45,7 @@ pub(crate) fn lower(source: &Source, mut program: Program) -> Module {
         file: source.name().to_owned(),
         structs: structs.collect(),
         errors: errors.collect(),
+        hosts: Vec::new(),
         funcs: Vec::new(),
         entry: program.main as u32,
     };
@@ -164,6 +165,9 @@ struct Lowerer<'p> {
     /// Variables of the function, by local; of cells the type is that of the cell.
     locals: Vec<Var>,
     cleanups: Vec<Cleanup>,
+    /// Number of cleanups where the innermost list of statements began; in the body of a nursery,
+    /// that of the nursery itself.
+    scope_start: usize,
     loops: Vec<Loop>,
     /// Numbers of the roots of tasks, by function.
     roots: &'p mut Vec<Option<u32>>,
@@ -182,8 +186,17 @@ impl<'p> Lowerer<'p> {
         let builder = Builder::new(lowered);
         let (cleanups, loops) = (Vec::new(), Vec::new());
         let locals = Vec::new();
-        let mut lowerer =
-            Lowerer { source, func, builder, locals, cleanups, loops, roots, next_root };
+        let mut lowerer = Lowerer {
+            source,
+            func,
+            builder,
+            locals,
+            cleanups,
+            scope_start: 0,
+            loops,
+            roots,
+            next_root,
+        };
         lowerer.locals = func
             .locals
             .iter()

@@ -9,7 +9,9 @@ impl Lowerer<'_> {
     /// Statements in a scope of their own: at its end its deferred calls run.
     pub(super) fn scope(&mut self, body: &[Stmt]) {
         let depth = self.cleanups.len();
+        let outer = std::mem::replace(&mut self.scope_start, depth);
         self.stmts(body);
+        self.scope_start = outer;
         while self.cleanups.len() > depth {
             self.close(Exit::Normal);
         }
@@ -230,8 +232,9 @@ impl Lowerer<'_> {
         // The operands are evaluated now, and the call itself is kept.
         let Some((op, imm, args)) = self.call_parts(call) else { return };
         let kind = CleanupKind::Defer(op, imm, args, ty);
-        let top = self.cleanups.last().map(|cleanup| cleanup.kind.clone());
-        if let Some(CleanupKind::Nursery(_)) = top {
+        // The nursery whose body this is, and not one around a loop or a branch in it.
+        let own = self.cleanups.get(self.scope_start..).and_then(<[Cleanup]>::last);
+        if let Some(Cleanup { kind: CleanupKind::Nursery(_), .. }) = own {
             // Below the nursery: its tasks end first. The handlers above are made anew.
             let before = self.cleanups[self.cleanups.len() - 1].before;
             let Some(mut nursery) = self.cleanups.pop() else { return };
