@@ -42,6 +42,39 @@ fn run_prints_the_output_of_a_program_and_exits_with_its_value() {
     assert_eq!(text(&done.stdout), "one\n--two\n");
 }
 
+#[cfg(feature = "jit")]
+#[test]
+fn run_by_machine_code_prints_the_same() {
+    for name in ["pipeline.jan", "quicksort.jan", "hostile_recursion.jan", "select.jan"] {
+        let interpreted = parcae(&["run", "--interp", "--seed", "3", &example(name)]);
+        let compiled = parcae(&["run", "--jit", "--seed", "3", &example(name)]);
+        assert!(compiled.status.success(), "{name}: {}", text(&compiled.stderr));
+        assert_eq!(text(&compiled.stdout), text(&interpreted.stdout), "{name}");
+    }
+    let path = file("endless_jit.jan", "func main() do\n    while true do\n    end\nend\n");
+    let done = parcae(&["run", "--jit", "--budget", "ops=100_000", &path]);
+    assert_eq!(done.status.code(), Some(1));
+    let error = text(&done.stderr);
+    assert!(error.starts_with("error: BudgetExceeded\n"), "{error}");
+    assert!(error.contains("endless_jit.jan:") && error.contains("in `main`"), "{error}");
+    let text_of = "func again() do main() end\nfunc main() do\n    let f = again\nend\n";
+    let done = parcae(&["run", "--jit", &file("again.jan", text_of)]);
+    assert_eq!(done.status.code(), Some(1));
+    let error = text(&done.stderr);
+    assert!(error.starts_with("error: not supported by the JIT yet: "), "{error}");
+}
+
+#[cfg(not(feature = "jit"))]
+#[test]
+fn run_says_how_to_build_the_jit_if_it_is_not_built_in() {
+    let done = parcae(&["run", "--jit", &example("hello.jan")]);
+    assert_eq!(done.status.code(), Some(2));
+    let error = text(&done.stderr);
+    assert!(error.starts_with("error: this parcae was built without the JIT\n"), "{error}");
+    assert!(error.contains("--features jit"), "{error}");
+    assert!(done.stdout.is_empty(), "nothing falls back silently");
+}
+
 #[test]
 fn run_under_a_budget_says_what_ran_out_and_where() {
     let path = file(

@@ -141,6 +141,11 @@ fn buggy(options: &Options, programs: &[&Entry], figures: &mut Figures) {
         );
         row.maybe(
             "defaults",
+            "most switches",
+            firsts.iter().flatten().map(|first| first.switches as f64).reduce(f64::max),
+        );
+        row.maybe(
+            "defaults",
             "shrink ms",
             median(firsts.iter().map(|first| Some(first.as_ref()?.shrinking.as_secs_f64() * 1e3))),
         );

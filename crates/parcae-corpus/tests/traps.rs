@@ -71,6 +71,17 @@ fn urw_knows_its_tasks_again() {
     assert_eq!(failure.kind(), FailureKind::Deadlock);
 }
 
+/// A deadlock of many tasks, in which each has to stop at one place, shrinks to a switch for each
+/// task at most. The task that spawns them must not be stopped.
+#[test]
+fn a_deadlock_of_many_tasks_shrinks_to_a_switch_for_each() {
+    for seed in 0..5 {
+        let hunt = hunt(3_000).seed(seed).strategies([Strategy::Urw]).workers(0..=0);
+        let failure = hunt.run(buggy("din_phil-6")).unwrap_err();
+        assert!(failure.forced_switches() <= 6, "seed {seed}: {failure}");
+    }
+}
+
 /// The token has everything that the run depends on; the settings of the hunt that repeats it do
 /// not matter. Both forms repeat, and the shrunk run fails as the one that was found.
 #[test]

@@ -11,6 +11,7 @@ mod lab;
 mod million;
 mod pipeline;
 mod replay;
+mod shares;
 
 use crate::Exit;
 use crate::args::DemoArgs;
@@ -36,6 +37,7 @@ pub(crate) static DEMOS: &[Demo] = &[
     pipeline::DEMO,
     budgets::DEMO,
     hostile::DEMO,
+    shares::DEMO,
     cancel::DEMO,
     replay::DEMO,
     lab::DEMO,

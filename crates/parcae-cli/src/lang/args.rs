@@ -28,6 +28,14 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "LIST", value_parser = budget)]
     pub(crate) budget: Option<Budget>,
 
+    /// Run by the interpreter: the default, and the reference
+    #[arg(long, conflicts_with = "jit")]
+    pub(crate) interp: bool,
+
+    /// Compile to machine code and run that: the same output and the same ops, faster
+    #[arg(long)]
+    pub(crate) jit: bool,
+
     #[command(flatten)]
     pub(crate) common: Common,
 

@@ -6,6 +6,7 @@ use crate::{Exit, allocator, complain};
 use args::{CheckArgs, Common, FmtArgs, IrArgs, Messages, RunArgs, Stage};
 use parcae::Runtime;
 use parcae::inspect::OnDeadlock;
+use parcae::stack::StackSize;
 use parcae_interp::{Failure, FailureKind, Host, Program};
 use parcae_ir::Module;
 use parcae_lang::{Diagnostic, Source};
@@ -21,12 +22,13 @@ pub(crate) fn run(args: &RunArgs) -> Result<i64, Exit> {
     let mut module = compile(&args.file, &args.common)?;
     parcae_ir::insert_checks(&mut module);
     parcae_ir::merge_checks(&mut module);
-    let program = Program::new(&module).map_err(|found| {
-        complain(format!("the compiler made incorrect code, which is not run: {}", found[0]));
-        Exit::Failed
-    })?;
+    let program = if args.jit { machine_code(&module)? } else { interpreted(&module)? };
     allocator::stop_counting();
     let mut builder = Runtime::builder().on_deadlock(OnDeadlock::Fail);
+    if args.jit {
+        // Frames of machine code are on the task's stack; those of the interpreter are not.
+        builder = builder.stack_size(StackSize::new(1 << 20).unwrap_or(StackSize::SERVICE));
+    }
     if let Some(workers) = args.workers {
         builder = builder.workers(workers as usize);
     }
@@ -48,6 +50,30 @@ pub(crate) fn run(args: &RunArgs) -> Result<i64, Exit> {
         complain(describe(&program, &failure));
         Exit::Failed
     })
+}
+
+fn interpreted(module: &Module) -> Result<Program, Exit> {
+    Program::new(module).map_err(|found| {
+        complain(format!("the compiler made incorrect code, which is not run: {}", found[0]));
+        Exit::Failed
+    })
+}
+
+#[cfg(feature = "jit")]
+fn machine_code(module: &Module) -> Result<Program, Exit> {
+    parcae_jit::compile(module).map_err(|error| {
+        complain(format!("{error}\n  run it without --jit: the interpreter knows all constructs"));
+        Exit::Failed
+    })
+}
+
+#[cfg(not(feature = "jit"))]
+fn machine_code(_: &Module) -> Result<Program, Exit> {
+    complain(
+        "this parcae was built without the JIT\n  build it with `cargo build --release -p \
+         parcae-cli --features jit` (Rust 1.95 or newer), or run the program without --jit",
+    );
+    Err(Exit::Usage)
 }
 
 /// The failure, its place, and the details that the runtime knows.

@@ -3,6 +3,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `model.rs` | the answers of the program |
+//! | `tenants.rs` | the tenants among the answers, and their table |
 //! | `rows.rs` | the rows to show, and their order |
 //! | `app.rs` | the state that keys and answers change |
 //! | `screen.rs` | drawing |
@@ -17,6 +18,7 @@ mod feed;
 mod model;
 mod rows;
 mod screen;
+mod tenants;
 
 use crate::args::TopArgs;
 use crate::stage::{Format, Stage};
@@ -40,7 +42,7 @@ pub(crate) fn run(args: &TopArgs, format: Format) -> Result<(), Trouble> {
     if format == Format::Json {
         let tasks = client.ask("tasks")?;
         Stage::new(format).document(&json!({"program": client.hello.json, "tasks": tasks["tasks"],
-            "workers": tasks["workers"]}));
+            "workers": tasks["workers"], "tenants": tasks["tenants"]}));
         return Ok(());
     }
     if args.once {
@@ -118,6 +120,11 @@ fn once(mut client: Client, glance: Duration) -> Result<(), Trouble> {
     stage.say("");
     screen::workers(&app.picture).iter().for_each(|line| stage.say(line));
     stage.say("");
+    let tenants = tenants::lines(&app.picture.tenants, usize::MAX);
+    tenants.iter().for_each(|line| stage.say(line));
+    if !tenants.is_empty() {
+        stage.say("");
+    }
     let (rows, _) = app.rows();
     let mut lines = vec![rows::COLUMNS.map(str::to_owned)];
     lines.extend(rows.iter().map(|row| row.cells()));

@@ -3,6 +3,7 @@
 //! Little is known about a running task, since its frame belongs to it. Its name and its place in
 //! the tree do not change, so they are kept from an earlier answer.
 
+use super::tenants::{self, Tenant};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -145,6 +146,7 @@ pub(crate) struct Picture {
     pub(crate) tasks: Vec<Task>,
     /// The counters of each worker, by name.
     pub(crate) workers: Vec<HashMap<String, u64>>,
+    pub(crate) tenants: Vec<Tenant>,
     /// The same counters a while ago, and how long that is.
     before: Vec<HashMap<String, u64>>,
     passed: Duration,
@@ -162,7 +164,8 @@ impl Picture {
         let mut tasks = tasks.collect::<Option<Vec<Task>>>()?;
         let before = before.unwrap_or_default();
         remember(&before.tasks, &mut tasks);
-        Some(Picture { tasks, workers, before: before.workers, passed })
+        let tenants = tenants::read(json)?;
+        Some(Picture { tasks, workers, tenants, before: before.workers, passed })
     }
 
     /// The rate of a worker's counter, per second; `None` before there are two answers.

@@ -1,8 +1,10 @@
-//! Drawing: the head, the workers, the rows or one task, and a line for keys and questions.
+//! Drawing: the head, the workers, the tenants, the rows or one task, and a line for keys and
+//! questions.
 
 use super::app::{App, Mode};
 use super::model::{Picture, Task};
 use super::rows::{COLUMNS, Direction, Layout as RowLayout, Row, rough, short};
+use super::tenants;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
@@ -16,6 +18,8 @@ const CHOSEN: Style = Style::new().add_modifier(Modifier::REVERSED);
 
 /// The most workers that are shown: tasks need the room.
 const WORKERS: usize = 8;
+/// The most tenants that are shown.
+const TENANTS: usize = 8;
 
 const WIDTHS: [Constraint; 7] = [
     Constraint::Fill(3),
@@ -46,27 +50,33 @@ enum Shown {
 
 pub(crate) fn draw(frame: &mut Frame<'_>, app: &App, now: Instant) {
     let workers = workers(&app.picture);
+    let tenants = tenants::lines(&app.picture.tenants, TENANTS);
     let parts = [
         Constraint::Length(1),
         Constraint::Length(workers.len() as u16),
+        Constraint::Length(tenants.len() as u16),
         Constraint::Length(1),
         Constraint::Fill(1),
         Constraint::Length(1),
     ];
-    let [head, table, title, body, foot] = Layout::vertical(parts).areas(frame.area());
+    let [head, table, shares, title, body, foot] = Layout::vertical(parts).areas(frame.area());
     frame.render_widget(Paragraph::new(head_line(app, now)).style(BOLD), head);
-    let mut lines = workers.into_iter().map(Line::from);
-    let heading = lines.next().unwrap_or_default().style(DIM);
-    frame.render_widget(
-        Paragraph::new([heading].into_iter().chain(lines).collect::<Vec<_>>()),
-        table,
-    );
+    draw_table(frame, table, workers);
+    draw_table(frame, shares, tenants);
     frame.render_widget(Paragraph::new(title_line(app)).style(BOLD), title);
     match &app.mode {
         Mode::Task { scroll, .. } => draw_task(frame, body, app.task.as_ref(), *scroll),
         _ => draw_rows(frame, body, app),
     }
     frame.render_widget(Paragraph::new(foot_line(app)), foot);
+}
+
+/// Draws lines, of which the first is a heading.
+fn draw_table(frame: &mut Frame<'_>, area: Rect, lines: Vec<String>) {
+    let mut lines = lines.into_iter().map(Line::from);
+    let heading = lines.next().unwrap_or_default().style(DIM);
+    let lines: Vec<Line<'_>> = [heading].into_iter().chain(lines).collect();
+    frame.render_widget(Paragraph::new(lines), area);
 }
 
 /// The head: the program and its totals.

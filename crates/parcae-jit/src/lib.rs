@@ -1,0 +1,143 @@
+//! Machine code for programs of the language, by Cranelift.
+//!
+//! ```
+//! use parcae::prelude::*;
+//! use parcae_interp::Host;
+//! use parcae_lang::{Profile, Source};
+//!
+//! let source = Source::new("sum.jan", r#"
+//! func main() -> i64 do
+//!     var sum = 0
+//!     for i in 1..1000 do
+//!         sum += i
+//!     end
+//!     sum
+//! end
+//! "#);
+//! let mut module = parcae_lang::lower(&source, Profile::Core).expect("a correct program");
+//! parcae_ir::insert_checks(&mut module);
+//! parcae_ir::merge_checks(&mut module);
+//! let program = parcae_jit::compile(&module).expect("all constructs are supported");
+//! let rt = Runtime::builder().deterministic(1).build()?;
+//! assert_eq!(program.run(&rt, Host::new(|_| ())).expect("no failure"), 500_500);
+//! # Ok::<(), parcae::Error>(())
+//! ```
+//!
+//! The result is a [`Program`] of `parcae-interp`: it runs on the same machine (heap, meter,
+//! nurseries, failures), charges the same ops before every observable action, and reports the same
+//! failures at the same places. Only its functions are executed by generated code.
+//!
+//! # Design
+//!
+//! | file | idea |
+//! |---|---|
+//! | `backend.rs` | the adapter to Cranelift: settings, declarations, memory |
+//! | `translate.rs` | a function: blocks, calls, checks, failures, roots |
+//! | `inline.rs` | operations that need no call: numbers, elements, fields |
+//! | `words.rs` | the words that generated code and the host share; the functions that it calls |
+//! | `engine.rs` | the way into generated code and back; who frees it |
+//!
+//! # Guarantees
+//!
+//! - **Metered.** The module is verified and metered, as for the interpreter. A `Budget_Decrement`
+//!   is a subtraction from the pinned register, a `Budget_Check` a comparison; the slow path
+//!   preserves all registers, so that code around a check saves none.
+//! - **Contained.** Overflow, bounds and division are tested; the failing operation is executed
+//!   again by the machine, which reports it. A function that calls tests the stack.
+//! - **No unwinding** through generated frames: failures are statuses; a panic of the host is
+//!   caught before it reaches generated code, and goes on behind it.
+//! - **No thread-local data** in generated code: a task may go on on another worker.
+//!
+//! # Limits
+//!
+//! Memory and depth of calls are not those of the interpreter: frames are on the task's stack and
+//! not in its heap, so a memory budget does not pay for them, and the size of the stack bounds the
+//! depth. Unsupported constructs are an [error](CompileError::NotSupported), never a silent
+//! fallback. Debuggers and backtraces do not know the lines of generated code.
+
+mod backend;
+mod engine;
+mod inline;
+mod translate;
+mod words;
+
+use parcae_interp::Program;
+use parcae_ir::{Module, Violation};
+use std::fmt;
+use std::sync::Arc;
+
+/// A module cannot be compiled.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum CompileError {
+    /// The module violates the rules of the IR, or is not metered.
+    Invalid(Vec<Violation>),
+    /// A construct that the compiler does not know, with the function that has it. The interpreter
+    /// runs the program.
+    NotSupported {
+        /// The construct.
+        construct: String,
+        /// The function.
+        func: String,
+    },
+    /// The code generator failed.
+    Backend(String),
+}
+
+impl fmt::Display for CompileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CompileError::Invalid(found) => match found.first() {
+                Some(first) => write!(f, "the module is not valid: {first}"),
+                None => f.write_str("the module is not valid"),
+            },
+            CompileError::NotSupported { construct, func } => {
+                write!(f, "not supported by the JIT yet: {construct}, in `{func}`")
+            }
+            CompileError::Backend(message) => write!(f, "the code generator failed: {message}"),
+        }
+    }
+}
+
+impl std::error::Error for CompileError {}
+
+/// Compiles a module with its budget checks.
+///
+/// # Errors
+///
+/// If the module is not valid, has a construct that is not supported, or the code generator fails.
+pub fn compile(module: &Module) -> Result<Program, CompileError> {
+    compile_as(module, Metering::Kept)
+}
+
+/// Compiles a module without the code of its budget checks, to measure what they cost. Nothing
+/// stops a program that loops.
+///
+/// # Errors
+///
+/// As for [`compile`].
+#[cfg(feature = "unmetered")]
+pub fn compile_unmetered(module: &Module) -> Result<Program, CompileError> {
+    compile_as(module, Metering::Dropped)
+}
+
+/// Whether budget checks become code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Metering {
+    Kept,
+    #[cfg(feature = "unmetered")]
+    Dropped,
+}
+
+fn compile_as(module: &Module, metering: Metering) -> Result<Program, CompileError> {
+    let program = Program::new(module).map_err(CompileError::Invalid)?;
+    // A panic of the code generator is a fault of this compiler, and not the end of its host.
+    let generate = || backend::generate(module, &program, metering);
+    let generated = std::panic::catch_unwind(std::panic::AssertUnwindSafe(generate));
+    let generated = generated.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        Err(CompileError::Backend(text.unwrap_or("a panic").to_owned()))
+    })?;
+    Ok(program.with_engine(Arc::new(generated)))
+}
