@@ -73,6 +73,7 @@ enum {
     PARCAE_E_NO_STACK = 19,
     PARCAE_E_CHILD = 20,
     PARCAE_E_OTHER = 21,
+    PARCAE_E_SHARE = 22,
 };
 
 /* Reasons of a cancellation. */
@@ -119,6 +120,14 @@ enum {
     PARCAE_NORMAL = 0,
     PARCAE_LOW = 1,
     PARCAE_HIGH = 2,
+};
+
+/* How soon tasks of a tenant want to run: parcae_nursery_opts.latency. */
+enum {
+    PARCAE_LATENCY_NORMAL = 0,
+    PARCAE_LATENCY_SENSITIVE = 1,
+    PARCAE_LATENCY_BATCH = 2,
+    PARCAE_LATENCY_SLICE = 3,
 };
 
 /* Kinds of stalls: parcae_stall.kind. */
@@ -259,8 +268,17 @@ typedef struct parcae_nursery_opts {
     /* How much a child draws at a time from a counted nursery; NULL: 10000 ops, 1 MiB,
      * 100 channel_ops, 10 syscalls, and less from a small nursery. */
     const janus_budget *slice;
+    /* Makes the nursery a tenant with this weight, from 1 to 2^20; 1024 is normal. 0: no
+     * share, unless there is a latency, which makes it a tenant with the normal weight. */
+    uint32_t share;
+    /* How soon tasks of the tenant want to run: PARCAE_LATENCY_NORMAL, _SENSITIVE, _BATCH or
+     * _SLICE. */
+    int32_t latency;
+    /* The length of its slices, for PARCAE_LATENCY_SLICE: nanoseconds, or ops under the
+     * deterministic executor. */
+    uint64_t latency_slice;
 } parcae_nursery_opts;
-PARCAE_ASSERT(parcae_nursery_opts, sizeof(parcae_nursery_opts) == 64);
+PARCAE_ASSERT(parcae_nursery_opts, sizeof(parcae_nursery_opts) == 80);
 PARCAE_ASSERT(parcae_nursery_opts_size, offsetof(parcae_nursery_opts, size) == 0);
 PARCAE_ASSERT(parcae_nursery_opts_name, offsetof(parcae_nursery_opts, name) == 8);
 PARCAE_ASSERT(parcae_nursery_opts_budget, offsetof(parcae_nursery_opts, budget) == 16);
@@ -270,6 +288,9 @@ PARCAE_ASSERT(parcae_nursery_opts_on_exhausted, offsetof(parcae_nursery_opts, on
 PARCAE_ASSERT(parcae_nursery_opts_timeout_ns, offsetof(parcae_nursery_opts, timeout_ns) == 40);
 PARCAE_ASSERT(parcae_nursery_opts_stack_size, offsetof(parcae_nursery_opts, stack_size) == 48);
 PARCAE_ASSERT(parcae_nursery_opts_slice, offsetof(parcae_nursery_opts, slice) == 56);
+PARCAE_ASSERT(parcae_nursery_opts_share, offsetof(parcae_nursery_opts, share) == 64);
+PARCAE_ASSERT(parcae_nursery_opts_latency, offsetof(parcae_nursery_opts, latency) == 68);
+PARCAE_ASSERT(parcae_nursery_opts_latency_slice, offsetof(parcae_nursery_opts, latency_slice) == 72);
 
 /* Options of a child. Zeros, except for the size, are the defaults. */
 typedef struct parcae_spawn_opts {
@@ -310,6 +331,44 @@ PARCAE_ASSERT(parcae_result_reason, offsetof(parcae_result, reason) == 4);
 PARCAE_ASSERT(parcae_result_code, offsetof(parcae_result, code) == 8);
 PARCAE_ASSERT(parcae_result_task, offsetof(parcae_result, task) == 16);
 PARCAE_ASSERT(parcae_result_others, offsetof(parcae_result, others) == 24);
+
+/* The figures of a tenant. Shares are fractions of the time of all workers while they work. */
+typedef struct parcae_tenant {
+    /* sizeof(parcae_tenant): tells versions of this structure apart. */
+    size_t size;
+    /* Its weight. */
+    uint32_t weight;
+    /* Open nurseries. */
+    uint32_t open;
+    /* Time that its tasks ran; 0 under the deterministic executor, which counts ops. */
+    uint64_t ran_ns;
+    /* Ops that its tasks have used. */
+    uint64_t ops;
+    /* Turns in which its tasks ran. */
+    uint64_t turns;
+    /* Number of those that ended early, because a tenant with shorter slices was woken. */
+    uint64_t preempted;
+    /* Number of its tasks that wait for any worker. */
+    uint64_t queued;
+    /* The share that its weight stands for, among the tenants that are open. */
+    double wanted;
+    /* The share that it could have: no more than workers have ready tasks of it. */
+    double feasible;
+    /* The share that it got lately. */
+    double got;
+} parcae_tenant;
+PARCAE_ASSERT(parcae_tenant, sizeof(parcae_tenant) == 80);
+PARCAE_ASSERT(parcae_tenant_size, offsetof(parcae_tenant, size) == 0);
+PARCAE_ASSERT(parcae_tenant_weight, offsetof(parcae_tenant, weight) == 8);
+PARCAE_ASSERT(parcae_tenant_open, offsetof(parcae_tenant, open) == 12);
+PARCAE_ASSERT(parcae_tenant_ran_ns, offsetof(parcae_tenant, ran_ns) == 16);
+PARCAE_ASSERT(parcae_tenant_ops, offsetof(parcae_tenant, ops) == 24);
+PARCAE_ASSERT(parcae_tenant_turns, offsetof(parcae_tenant, turns) == 32);
+PARCAE_ASSERT(parcae_tenant_preempted, offsetof(parcae_tenant, preempted) == 40);
+PARCAE_ASSERT(parcae_tenant_queued, offsetof(parcae_tenant, queued) == 48);
+PARCAE_ASSERT(parcae_tenant_wanted, offsetof(parcae_tenant, wanted) == 56);
+PARCAE_ASSERT(parcae_tenant_feasible, offsetof(parcae_tenant, feasible) == 64);
+PARCAE_ASSERT(parcae_tenant_got, offsetof(parcae_tenant, got) == 72);
 
 /* A stall report, for parcae_rt_on_stall: a worker does not return from a task. Valid during
  * the call. */
@@ -520,6 +579,18 @@ janus_cancel_token *janus_nursery_get_token(void);
 
 /* How many nurseries the caller has open. */
 int parcae_nursery_depth(void);
+
+/* ----- Shares ------------------------------------------------------------------------------------ */
+
+/* A nursery with a share is a tenant: its tasks get time by weight, beside other tenants. */
+
+/* Changes the weight of a nursery that was opened with a share; NULL: of the caller's
+ * innermost. It holds from the next turn of each worker on. 0 or -1. */
+int parcae_nursery_set_share(void *nursery, uint32_t share);
+
+/* The figures of the tenant with this name; NULL: of all tasks without a tenant. Set
+ * figures->size first. 0, or -1 if no nursery of this name has ever had a share. */
+int parcae_tenant_get(const char *name, parcae_tenant *figures);
 
 /* ----- Tasks ------------------------------------------------------------------------------------- */
 

@@ -120,6 +120,12 @@ unsafe impl Versioned for SpawnOpts {
     const FIRST: usize = size_of::<SpawnOpts>();
 }
 
+// SAFETY: as above.
+unsafe impl Versioned for TenantFigures {
+    const NAME: &'static str = "parcae_tenant";
+    const FIRST: usize = size_of::<TenantFigures>();
+}
+
 /// Reads a structure that the caller filled, by the size that it states. Fields that an older
 /// version lacks are zero.
 ///

@@ -91,6 +91,7 @@ c_types! {
     u32 => "uint32_t",
     u64 => "uint64_t",
     usize => "size_t",
+    f64 => "double",
     *mut c_void => "void *",
     *const c_char => "const char *",
     *mut c_char => "char *",

@@ -1,6 +1,7 @@
 //! Errors for C: a kind, a code, a text.
 
 use crate::types::*;
+use parcae::policy::ShareRefused;
 use parcae::{CancelReason, Error, ErrorKind};
 use std::fmt;
 
@@ -64,10 +65,15 @@ impl From<Error> for Fault {
             ErrorKind::ShuttingDown => E_NOT_RUNNING,
             ErrorKind::OutOfMemory => E_OUT_OF_MEMORY,
             ErrorKind::NoStack(_) => E_NO_STACK,
+            ErrorKind::ShareRefused(_) => E_SHARE,
             _ if error.downcast_ref::<ChildCode>().is_some() => E_CHILD,
             _ => E_OTHER,
         };
-        Fault { kind, text: error.to_string(), error: Some(error) }
+        let text = match error.kind() {
+            ErrorKind::ShareRefused(refused) => share_refused(refused),
+            _ => error.to_string(),
+        };
+        Fault { kind, text, error: Some(error) }
     }
 }
 
@@ -80,6 +86,21 @@ impl From<parcae::runtime::BuildError> for Fault {
             _ => E_ARGUMENT,
         };
         Fault::new(kind, error.to_string())
+    }
+}
+
+/// The reason why there is no share, with remedies for C.
+fn share_refused(refused: &ShareRefused) -> String {
+    match refused {
+        ShareRefused::Full { max_tenants } => format!(
+            "all {max_tenants} tenants of the runtime are open: close nurseries with a share, or \
+             give those of one tenant the same name"
+        ),
+        ShareRefused::NoShare => {
+            "the nursery has no share to change: open it with parcae_nursery_opts.share".into()
+        }
+        ShareRefused::OutOfMemory => "no memory for the table of tenants".into(),
+        other => other.to_string(),
     }
 }
 

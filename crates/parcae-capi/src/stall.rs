@@ -41,7 +41,13 @@ impl Stall {
     pub(crate) fn tell(&self, report: &StallReport) {
         let (kind, remedy) = kind(report.kind);
         // The runtime's text, with C's remedy in place of Rust's.
-        let text = report.to_string().replace(&report.kind.to_string(), remedy);
+        let mut plain = report.clone();
+        let call = plain.blocked_in.take().and_then(|call| call.name);
+        let remedy = match call {
+            Some(call) => remedy.replace("in a system call", &format!("in {call}()")),
+            None => remedy.into(),
+        };
+        let text = plain.to_string().replace(&report.kind.to_string(), &remedy);
         let callback = self.callback.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((call, arg)) = &*callback else {
             // In one write, so that no other output comes in between. A failure cannot be reported.

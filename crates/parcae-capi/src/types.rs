@@ -135,6 +135,15 @@ c_struct! {
         /// How much a child draws at a time from a counted nursery; NULL: 10000 ops, 1 MiB,
         /// 100 channel_ops, 10 syscalls, and less from a small nursery.
         slice: *const Budget,
+        /// Makes the nursery a tenant with this weight, from 1 to 2^20; 1024 is normal. 0: no
+        /// share, unless there is a latency, which makes it a tenant with the normal weight.
+        share: u32,
+        /// How soon tasks of the tenant want to run: PARCAE_LATENCY_NORMAL, _SENSITIVE, _BATCH or
+        /// _SLICE.
+        latency: i32,
+        /// The length of its slices, for PARCAE_LATENCY_SLICE: nanoseconds, or ops under the
+        /// deterministic executor.
+        latency_slice: u64,
     }
 }
 
@@ -167,6 +176,34 @@ c_struct! {
         task: u64,
         /// How many other children failed after it.
         others: u64,
+    }
+}
+
+c_struct! {
+    /// The figures of a tenant. Shares are fractions of the time of all workers while they work.
+    struct TenantFigures as "parcae_tenant" {
+        /// sizeof(parcae_tenant): tells versions of this structure apart.
+        size: usize,
+        /// Its weight.
+        weight: u32,
+        /// Open nurseries.
+        open: u32,
+        /// Time that its tasks ran; 0 under the deterministic executor, which counts ops.
+        ran_ns: u64,
+        /// Ops that its tasks have used.
+        ops: u64,
+        /// Turns in which its tasks ran.
+        turns: u64,
+        /// Number of those that ended early, because a tenant with shorter slices was woken.
+        preempted: u64,
+        /// Number of its tasks that wait for any worker.
+        queued: u64,
+        /// The share that its weight stands for, among the tenants that are open.
+        wanted: f64,
+        /// The share that it could have: no more than workers have ready tasks of it.
+        feasible: f64,
+        /// The share that it got lately.
+        got: f64,
     }
 }
 
@@ -211,6 +248,7 @@ pub const STRUCTURES: &[Structure] = &[
     NurseryOpts::DECLARATION,
     SpawnOpts::DECLARATION,
     NurseryResult::DECLARATION,
+    TenantFigures::DECLARATION,
     StallInfo::DECLARATION,
     MeterWords::DECLARATION,
 ];
@@ -242,6 +280,7 @@ constants! {
         E_TIMED_OUT = 6, E_NULL = 7, E_HANDLE = 8, E_STALE = 9, E_NOT_YOURS = 10, E_NO_NURSERY = 11,
         E_PROFILE = 12, E_CAPABILITY = 13, E_NOT_RUNNING = 14, E_RUNNING = 15, E_FORKED = 16,
         E_ARGUMENT = 17, E_OUT_OF_MEMORY = 18, E_NO_STACK = 19, E_CHILD = 20, E_OTHER = 21,
+        E_SHARE = 22,
     }
     /// Reasons of a cancellation.
     reasons { NOT_CANCELLED = 0, EXPLICIT = 1, TIMEOUT = 2, PARENT = 3, FAILURE = 4, SHUTDOWN = 5 }
@@ -255,6 +294,8 @@ constants! {
     policies { INHERIT = 0, REFILL = 1, SUSPEND = 2, FAIL = 3 }
     /// Priorities of a child.
     priorities { NORMAL = 0, LOW = 1, HIGH = 2 }
+    /// How soon tasks of a tenant want to run: parcae_nursery_opts.latency.
+    latencies { LATENCY_NORMAL = 0, LATENCY_SENSITIVE = 1, LATENCY_BATCH = 2, LATENCY_SLICE = 3 }
     /// Kinds of stalls: parcae_stall.kind.
     stalls { STALL_UNKNOWN = 0, STALL_COMPUTING = 1, STALL_BLOCKED = 2, STALL_STARVED = 3 }
     /// Whether weaker capabilities may be derived.

@@ -9,6 +9,7 @@ pub mod nursery;
 pub mod rt;
 pub mod scheduler;
 pub mod select;
+pub mod share;
 pub mod task;
 pub mod time;
 pub mod token;
@@ -33,6 +34,11 @@ pub const SECTIONS: &[Section] = &[
     ("Runtime", "", &[rt::more::FUNCTIONS]),
     ("Errors", "Each task and each thread has its own last error.", &[error::FUNCTIONS]),
     ("Nurseries", "", &[nursery::more::FUNCTIONS]),
+    (
+        "Shares",
+        "A nursery with a share is a tenant: its tasks get time by weight, beside other tenants.",
+        &[share::FUNCTIONS],
+    ),
     ("Tasks", "", &[task::FUNCTIONS, task::ENDING]),
     ("Budgets", "", &[budget::FUNCTIONS]),
     ("Time", "", &[time::FUNCTIONS]),

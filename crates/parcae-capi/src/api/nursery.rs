@@ -71,6 +71,7 @@ fn create(opts: parcae::NurseryOpts, accounts: Accounts) -> Result<*mut c_void, 
 /// Functions beyond the frozen ones.
 pub mod more {
     use super::*;
+    use crate::api::share;
     use crate::boundary::{sized, text};
     use parcae::{OnExhausted, OnFailure};
     use std::time::Duration;
@@ -119,7 +120,7 @@ pub mod more {
             if given.stack_size > 0 {
                 opts = opts.stack_size(global::stack_size(given.stack_size)?);
             }
-            create(opts, accounts)
+            create(share::apply(opts, &given)?, accounts)
         }
 
         /// As janus_nursery_await_all, for a nursery by its handle, which has to be the innermost.

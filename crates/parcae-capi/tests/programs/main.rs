@@ -160,6 +160,7 @@ fn a_stuck_worker_is_reported_on_the_standard_error() {
     let said = outcome.stdout.lines().next().unwrap_or_default();
     assert!(said.starts_with("parcae: worker ") && said.contains("stuck for"), "{outcome:?}");
     assert!(!said.contains("::"), "Rust's remedies are no use in C: {said}");
+    assert!(said.contains("blocked in read(): hand such calls to parcae_blocking"), "{said}");
 }
 
 /// Calls that block, on threads for them; mutexes that park tasks.
@@ -180,6 +181,12 @@ fn tasks() {
 #[test]
 fn budgets() {
     passes("budgets", &["-std=gnu99"], Linked::Shared);
+}
+
+/// Time by weight, refusals, a change of weight, figures.
+#[test]
+fn shares() {
+    passes("shares", &["-std=gnu99"], Linked::Shared);
 }
 
 /// Numbers and pointers, between tasks and threads.
