@@ -14,6 +14,8 @@ pub enum Peer {
     Generator,
     /// <https://docs.rs/tokio>
     Tokio,
+    /// <https://docs.rs/hyper>, on tokio.
+    Hyper,
     /// <https://docs.rs/async-executor>, the scheduler of smol.
     AsyncExecutor,
     /// <https://docs.rs/may>
@@ -36,11 +38,12 @@ pub enum Peer {
 
 impl Peer {
     /// All of them, parcae first.
-    pub const ALL: [Peer; 13] = [
+    pub const ALL: [Peer; 14] = [
         Peer::Parcae,
         Peer::Corosensei,
         Peer::Generator,
         Peer::Tokio,
+        Peer::Hyper,
         Peer::AsyncExecutor,
         Peer::May,
         Peer::Rayon,
@@ -59,6 +62,7 @@ impl Peer {
             Peer::Corosensei => "corosensei",
             Peer::Generator => "generator",
             Peer::Tokio => "tokio",
+            Peer::Hyper => "hyper",
             Peer::AsyncExecutor => "async-executor",
             Peer::May => "may",
             Peer::Rayon => "rayon",
@@ -78,6 +82,7 @@ impl Peer {
             Peer::Corosensei => "0.3.4",
             Peer::Generator => "0.8.11",
             Peer::Tokio => "1.54.1",
+            Peer::Hyper => "1.12.0",
             Peer::AsyncExecutor => "1.14.1",
             Peer::May => "0.3.51",
             Peer::Rayon => "1.12.0",

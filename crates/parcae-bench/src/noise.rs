@@ -10,11 +10,16 @@
 //! - **others**: the share that other processes of this machine have used, during the run.
 //!
 //! A noisy run still shows its figures, but no verdicts about targets.
+//!
+//! **line** is no sign of noise, but the unit of everything that two workers do with each other:
+//! the time in which a cache line goes to another core and back. A hypervisor that moves the cores
+//! of a machine changes it from one hour to the next, by factors.
 
 use crate::machine;
 use std::fmt;
 use std::fs;
 use std::hint::black_box;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// Largest spin of a quiet machine. A core that two threads share shows 2, a change of the
@@ -37,6 +42,7 @@ const TICK: u64 = 10_000_000;
 #[derive(Debug)]
 pub struct NoiseWatch {
     spin: f64,
+    line: Option<f64>,
     start: Option<CpuTimes>,
     own: u64,
 }
@@ -55,13 +61,15 @@ pub struct Noise {
 impl NoiseWatch {
     /// Calibrates, and begins to watch.
     pub fn start() -> NoiseWatch {
-        let spin = spin();
-        NoiseWatch { spin, start: CpuTimes::read(), own: machine::cpu_nanos().unwrap_or(0) }
+        let (spin, line) = (spin(), line());
+        NoiseWatch { spin, line, start: CpuTimes::read(), own: machine::cpu_nanos().unwrap_or(0) }
     }
 
     /// The part that is known before the run.
     pub fn calibration(&self) -> String {
-        format!("spin {:.2} before the run", self.spin)
+        let line =
+            self.line.map_or(String::new(), |line| format!(", line {line:.0} ns there and back"));
+        format!("spin {:.2}{line}, before the run", self.spin)
     }
 
     /// The noise since the start.
@@ -143,6 +151,52 @@ impl CpuTimes {
         let others = self.busy.saturating_sub(start.busy).saturating_sub(own) as f64;
         Some((self.steal.saturating_sub(start.steal) as f64 / total, others / total))
     }
+}
+
+/// Nanoseconds in which a cache line goes to another core and back: the best of many short samples,
+/// for at most [`CALIBRATION`]. None where there is one core.
+fn line() -> Option<f64> {
+    const SAMPLES: u32 = 1000;
+    const TRIPS: u32 = 20;
+    const END: u32 = u32::MAX;
+    if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+        return None;
+    }
+    let word = AtomicU32::new(0);
+    // Release and Acquire as a program would; the word carries nothing else. No hints: they take as
+    // long as the line travels.
+    let answer = || {
+        for number in (1..).step_by(2) {
+            loop {
+                match word.load(Ordering::Acquire) {
+                    END => return,
+                    found if found == number => break,
+                    _ => {}
+                }
+            }
+            word.store(number + 1, Ordering::Release);
+        }
+    };
+    let ask = |trip: u32| {
+        word.store(2 * trip + 1, Ordering::Release);
+        while word.load(Ordering::Acquire) != 2 * trip + 2 {}
+    };
+    let mut best = f64::INFINITY;
+    std::thread::scope(|scope| {
+        scope.spawn(answer);
+        let begin = Instant::now();
+        for sample in 0..SAMPLES {
+            let start = Instant::now();
+            (sample * TRIPS..(sample + 1) * TRIPS).for_each(ask);
+            best = best.min(start.elapsed().as_nanos() as f64 / f64::from(TRIPS));
+            if begin.elapsed() > CALIBRATION {
+                break;
+            }
+        }
+        word.store(END, Ordering::Release);
+    });
+    // Longer: the threads took turns on one core.
+    (best < 10_000.0).then_some(best)
 }
 
 /// Spins on as many threads as there are cores.

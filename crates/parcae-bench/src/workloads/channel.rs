@@ -11,7 +11,7 @@
 //! together later.
 
 use super::nanos_per;
-use super::runtimes::{Futures, Spawner, Tokio};
+use super::runtimes::{self, Futures, Spawner, Tokio};
 use crate::case::{Better, Failure, Peer, Rounds, Scale, Side, Variant, Workload};
 use parcae::channel::{Receiver, Sender, channel, unbounded};
 use parcae::prelude::Runtime;
@@ -31,7 +31,7 @@ pub(super) static PINGPONG: Workload = Workload {
             &pingpong_rendezvous::<2>()
         }),
         variant("capacity1_1", "round trip over two channels of capacity 1, one worker", {
-            &pingpong_buffered::<1>()
+            &with_may(pingpong_buffered::<1>())
         }),
         variant("capacity1_2", "round trip over two channels of capacity 1, two workers", {
             &pingpong_buffered::<2>()
@@ -110,6 +110,12 @@ const fn pingpong_buffered<const WORKERS: usize>() -> [Side; 6] {
         Side::new(Peer::Kanal, pingpong::<Kanal, WORKERS, 1, ANYWHERE>),
         Side::new(Peer::AsyncChannel, pingpong::<AsyncChannel, WORKERS, 1, ANYWHERE>),
     ]
+}
+
+/// With the side of may, which has one worker.
+const fn with_may(sides: [Side; 6]) -> [Side; 7] {
+    let [a, b, c, d, e, f] = sides;
+    [a, b, Side::new(Peer::May, may_pingpong), c, d, e, f]
 }
 
 const fn one_receiver<const WORKERS: usize, const TX: usize, const CAPACITY: usize>() -> [Side; 6] {
@@ -213,6 +219,28 @@ fn parcae_stream<const WORKERS: usize, const TX: usize, const RX: usize, const C
         Ok(nanos_per(start, count))
     });
     Ok(figure?)
+}
+
+// ----- may ----------------------------------------------------------------------------------
+
+/// may has no bounded channel. A rally has one value in flight, so the bound does not matter.
+fn may_pingpong(scale: &Scale) -> Result<f64, Failure> {
+    let count = rallies(scale);
+    let figure = runtimes::may_run(move || {
+        let ((ping, pinged), (pong, ponged)) = (may_channel(), may_channel());
+        let partner = runtimes::may(move || pinged.iter().try_for_each(|value| pong.send(value)));
+        let start = Instant::now();
+        let rally = |i| ping.send(i).is_ok() && ponged.recv().is_ok();
+        let is_whole = (0..count).all(rally);
+        let figure = nanos_per(start, count);
+        drop(ping);
+        (is_whole && matches!(partner.join(), Ok(Ok(())))).then_some(figure)
+    })?;
+    figure.ok_or_else(|| "a channel of may was closed early".into())
+}
+
+fn may_channel() -> (may::sync::mpsc::Sender<usize>, may::sync::mpsc::Receiver<usize>) {
+    may::sync::mpsc::channel()
 }
 
 // ----- threads ------------------------------------------------------------------------------

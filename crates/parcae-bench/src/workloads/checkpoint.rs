@@ -138,7 +138,7 @@ static SUM: Program = Program {
     chunks: |cx, data| {
         let mut sum = 0_u64;
         for chunk in cx.chunks(0..data.numbers.len()) {
-            sum = data.numbers[chunk?].iter().fold(sum, |sum, &n| sum.wrapping_add(n));
+            sum = sum.wrapping_add(sum_plain(&data.numbers[chunk?]));
         }
         Ok(sum)
     },
@@ -153,6 +153,8 @@ static SUM: Program = Program {
     budgeted: |_, data| Ok(sum_budgeted(&data.numbers)),
 };
 
+/// Never inlined: the plain form and the one in chunks run the same loop at the same address. Two
+/// copies of it differ by a factor of two on some processors, depending on their alignment.
 #[inline(never)]
 fn sum_plain(numbers: &[u64]) -> u64 {
     let mut sum = 0_u64;

@@ -13,6 +13,7 @@ mod context;
 mod deque;
 mod fair;
 mod herd;
+mod io;
 mod latency;
 mod memory;
 mod mutex;
@@ -23,6 +24,7 @@ mod parked;
 mod runtimes;
 mod scale;
 mod select;
+mod serve;
 mod skynet;
 mod spawn_join;
 mod stack;
@@ -61,6 +63,8 @@ pub static WORKLOADS: &[&Workload] = &[
     &channel::CHANNEL,
     &ask::ASK,
     &actor::ACTOR,
+    &io::IO,
+    &serve::SERVE,
     #[cfg(parcae_bench_c)]
     &capi::CAPI,
     &select::SELECT,
