@@ -25,7 +25,7 @@ impl fmt::Display for Problem {
 }
 
 /// The languages that blocks of code may be in.
-const LANGUAGES: &[&str] = &["rust", "c", "sh", "toml", "text", "output"];
+const LANGUAGES: &[&str] = &["rust", "c", "sh", "toml", "text", "output", "jan"];
 
 /// Inline code with these prefixes is a path in the repository.
 const FOLDERS: &[&str] = &["crates/", "docs/", ".ci/"];
