@@ -44,7 +44,8 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 
-    /// Fail if a floor of the specification is missed by far, or if no measured variant has a floor
+    /// Fail if a floor of the specification is missed by far, or if no measured variant has a
+    /// floor; a peer that cannot be measured is reported and does not fail the run
     #[arg(long)]
     pub floors: bool,
 

@@ -78,8 +78,8 @@ pub struct Run {
 }
 
 /// Runs with these arguments: results on standard output, conditions and progress on standard
-/// error. Returns how many cases failed, plus the broken floors with `--floors`; each was reported
-/// on standard error.
+/// error. Returns how many cases failed; with `--floors`, how many of parcae's, plus the broken
+/// floors. Each was reported on standard error.
 ///
 /// # Errors
 ///
@@ -114,13 +114,23 @@ pub fn run(args: &Args) -> io::Result<usize> {
         let page = write_report(&run, &folder)?;
         writeln!(io::stderr(), "report    {}", page.display())?;
     }
-    let mut failures = run.failures.len();
-    if args.floors {
-        let floors = Floors::of(&run.verdicts);
+    let floors = args.floors.then(|| Floors::of(&run.verdicts));
+    if let Some(floors) = &floors {
         write!(io::stderr(), "{floors}")?;
-        failures += floors.failures();
     }
-    Ok(failures)
+    // Again, where the end of a long log shows them.
+    for (case, failure) in &run.failures {
+        writeln!(io::stderr(), "failed    {case}: {failure}")?;
+    }
+    Ok(failures(&run.failures, floors.as_ref()))
+}
+
+/// How many failures make a run fail: all of them, or with `--floors` those of parcae and the
+/// broken floors. That check is about parcae: a peer that fails is reported and not measured.
+fn failures(cases: &[(Case, Failure)], floors: Option<&Floors>) -> usize {
+    let Some(floors) = floors else { return cases.len() };
+    let own = cases.iter().filter(|(case, _)| case.side.peer == Peer::Parcae).count();
+    own + floors.failures()
 }
 
 /// Measures the chosen workloads. Lines for programs are written immediately, so that the reader of
@@ -182,4 +192,36 @@ fn rounds_line(args: &Args) -> String {
         args.chosen().map(|w| format!("{} {}", w.name, args.rounds_of(w))).collect();
     let quick = if args.quick { " (quick)" } else { "" };
     format!("{} + 1 warm-up each{quick}", each.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static WORKLOAD: Workload = Workload {
+        name: "test",
+        rounds: Rounds { full: 1, quick: 1 },
+        variants: &[Variant {
+            name: "only",
+            about: "",
+            unit: "ns",
+            better: Better::Lower,
+            sides: &[
+                Side::new(Peer::Parcae, |_| Err("out of luck".into())),
+                Side::new(Peer::May, |_| Err("out of luck".into())),
+            ],
+        }],
+    };
+
+    #[test]
+    fn the_check_of_floors_fails_for_parcae_and_not_for_its_peers() {
+        let failed = |wanted: fn(Peer) -> bool| -> Vec<(Case, Failure)> {
+            WORKLOAD.cases(wanted).into_iter().map(|case| (case, "out of luck".into())).collect()
+        };
+        let held = Floors { held: 1, broken: vec![] };
+        assert_eq!(failures(&failed(|_| true), None), 2);
+        assert_eq!(failures(&failed(|_| true), Some(&held)), 1);
+        assert_eq!(failures(&failed(|peer| peer != Peer::Parcae), Some(&held)), 0);
+        assert_eq!(failures(&[], Some(&Floors { held: 0, broken: vec![] })), 1);
+    }
 }
