@@ -126,7 +126,7 @@ impl fmt::Display for Shortfall {
         let Shortfall { resource, needed, left } = self;
         write!(
             f,
-            "budget exhausted: {needed} {resource} needed, {left} left; absorb more into it, or \
+            "budget exhausted ({resource}): {needed} needed, {left} left; absorb more into it, or \
              start from a budget with more {resource}"
         )
     }
@@ -419,7 +419,7 @@ mod tests {
         let short = budget.charge(Budget::SYSCALL).unwrap_err();
         assert_eq!(short, Shortfall { resource: Resource::Syscalls, needed: 1, left: 0 });
         assert_eq!(budget, before);
-        assert!(short.to_string().contains("1 syscalls needed, 0 left"));
+        assert!(short.to_string().contains("(syscalls): 1 needed, 0 left"));
         let short = budget.charge(Budget::allocation(101)).unwrap_err();
         assert_eq!(short.resource, Resource::Memory);
     }

@@ -76,14 +76,14 @@ impl fmt::Display for ErrorKind {
             ErrorKind::Cancelled(reason) => write!(f, "cancelled: {reason}"),
             ErrorKind::BudgetExceeded(short) => write!(
                 f,
-                "out of budget: {} {} needed, {} left; give its nursery or task more {}, recharge \
-                 it, or let each child draw less at a time (`slice`)",
-                short.needed, short.resource, short.left, short.resource
+                "out of budget ({0}): {1} needed, {2} left; give its nursery or task more {0}, \
+                 recharge it, or let each child draw less at a time (`slice`)",
+                short.resource, short.needed, short.left
             ),
             ErrorKind::SpawnBudgetExhausted(short) => write!(
                 f,
-                "no budget for another child: {} spawn_count needed, {} left; give the nursery a \
-                 larger spawn_count, or recharge it; a child has none unless `slice` or \
+                "no budget for another child (spawn_count): {} needed, {} left; give the nursery \
+                 a larger spawn_count, or recharge it; a child has none unless `slice` or \
                  `SpawnOpts::budget` gives it some",
                 short.needed, short.left
             ),
