@@ -23,6 +23,7 @@ fn naive_and_merged_checks_charge_the_same_ops_in_the_examples() {
     }
 }
 
+// rule: S0-IR-1, S0-IR-2
 #[test]
 fn the_budget_is_used_up_at_the_same_place_for_every_amount() {
     let text = "func leaf(x: i64) -> i64 do x + 1 end\n\

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use support::cases::{FAULTS, STATEMENTS, main_of};
 use support::{Checks, examples, module, output, program, run};
 
+// rule: S1-LOWER-2, S1-LOWER-6, S1-TEST-6
 #[test]
 fn the_examples_print_what_they_should_under_many_seeds() {
     for (name, text, expected) in examples() {
@@ -25,6 +26,20 @@ fn the_examples_print_what_they_should_under_many_seeds() {
     }
 }
 
+// rule: S0-IR-3
+#[test]
+fn a_yield_lets_other_tasks_run_first() {
+    let text = "func other() do\nprint(1)\nend\nasync func main() do\nnursery do\n\
+                spawn other()\nYIELD\nprint(2)\nend\nend";
+    let on_one = |text: &str| {
+        let rt = Runtime::builder().deterministic(1).workers(1).build().unwrap();
+        run(&program(text, Checks::Merged), &rt).1
+    };
+    assert_eq!(on_one(&text.replace("YIELD", "yield")), "1\n2\n");
+    assert_eq!(on_one(&text.replace("YIELD\n", "")), "2\n1\n");
+}
+
+// rule: S1-LOWER-2, S1-TEST-6
 #[test]
 fn the_examples_print_what_they_should_on_threads() {
     for (name, text, expected) in examples() {

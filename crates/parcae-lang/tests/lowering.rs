@@ -104,6 +104,7 @@ fn metering(module: &Module) -> Vec<(usize, usize, usize)> {
 
 // The four lowering tests of S1.
 
+// rule: S1-LOWER-4, S1-TEST-5
 #[test]
 fn await_gives_the_opcode_await() {
     let module = lowered(
@@ -112,6 +113,7 @@ fn await_gives_the_opcode_await() {
     assert_eq!(count(func(&module, "main"), Opcode::Await), 1);
 }
 
+// rule: S0-IR-6, S1-LOWER-3, S1-TEST-5
 #[test]
 fn spawn_starts_the_root_of_a_task_in_its_tenancy() {
     let module = lowered("func f() do end\nasync func main() do nursery do spawn f() end end");
@@ -121,6 +123,7 @@ fn spawn_starts_the_root_of_a_task_in_its_tenancy() {
     assert_eq!(func(&module, "f").tenancy.name(), "CPU_Serial");
 }
 
+// rule: S1-LOWER-1, S1-TEST-5
 #[test]
 fn a_nursery_has_a_begin_and_an_end_that_is_linked_to_it() {
     let module = lowered("func f() do end\nasync func main() do nursery do spawn f() end end");
@@ -131,6 +134,7 @@ fn a_nursery_has_a_begin_and_an_end_that_is_linked_to_it() {
     assert_eq!(end.args, [begin.result.unwrap()]);
 }
 
+// rule: S1-LOWER-6
 #[test]
 fn every_exit_ends_the_nurseries_that_it_leaves() {
     let module = lowered(
@@ -150,6 +154,7 @@ fn every_exit_ends_the_nurseries_that_it_leaves() {
     assert_eq!(count(run, Opcode::Nursery_Abort), 2, "one handler each");
 }
 
+// rule: S1-TEST-5
 #[test]
 fn three_spawns_of_a_function_have_one_root() {
     let module = lowered(
@@ -159,6 +164,29 @@ fn three_spawns_of_a_function_have_one_root() {
     assert_eq!(module.funcs.len(), 3);
 }
 
+// rule: S0-IR-4, S0-IR-5, S1-LOWER-5
+#[test]
+fn spawns_and_async_calls_become_tasks_and_awaits_become_joins() {
+    let mut module = lowered(
+        "func f(x: i64) -> i64 do x end\nasync func main() do\nnursery do\n\
+         let a = spawn f(1)\nlet b = async f(2)\nprint(await a + await b)\nend\nend",
+    );
+    let of_main = |module: &Module, op| count(func(module, "main"), op);
+    assert_eq!([Opcode::Spawn, Opcode::Async_Call].map(|op| of_main(&module, op)), [1, 1]);
+    assert_eq!(of_main(&module, Opcode::Await), 2);
+    lower_tasks(&mut module);
+    assert_correct(&module);
+    let main = func(&module, "main");
+    let insts: Vec<_> = main.blocks.iter().flat_map(|block| &block.insts).collect();
+    let of = |op| insts.iter().filter(move |inst| inst.op == op);
+    let tasks: Vec<_> = of(Opcode::Task_Create).map(|inst| inst.result.unwrap()).collect();
+    assert!(of(Opcode::Task_Create).all(|inst| inst.args.len() == 1), "the argument of f");
+    let joined: Vec<_> = of(Opcode::Task_Join).map(|inst| inst.args[0]).collect();
+    assert_eq!(joined, tasks, "each task is joined by its id");
+    assert_eq!(tasks.len(), 2);
+}
+
+// rule: S0-IR-1, S0-IR-2
 #[test]
 fn the_naive_checks_stand_where_the_specification_says() {
     let mut module = lowered(

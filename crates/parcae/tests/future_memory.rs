@@ -26,6 +26,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
+// rule: S0-FUTURE-1, S0-STK-3
 #[test]
 fn a_parked_future_takes_256_bytes_beside_itself() {
     const FUTURES: usize = 65_536;

@@ -68,6 +68,7 @@ fn worker(name: &str, budget: u64) -> ActorOpts {
     ActorOpts::new(name).budget(own(budget)).child(Child::temporary())
 }
 
+// rule: S0-EXHAUST-5, S0-PROFILE-5, S0-PROFILE-6, S1-PROFILE-3
 #[test]
 fn a_child_that_runs_out_is_recharged_and_goes_on() {
     let slice = |cap| Recharge::slice(cap, ops(2_000));

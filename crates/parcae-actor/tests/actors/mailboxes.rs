@@ -81,6 +81,7 @@ fn handled(mailbox: Mailbox, numbers: &'static [u64], expected: &'static [&str],
     });
 }
 
+// rule: S0-PROFILE-7
 #[test]
 fn a_full_mailbox_refuses() {
     handled(Mailbox::bounded(3).refuse(), &[1, 2, 3, 4, 5], &["1", "2", "3"], 2);
@@ -147,6 +148,7 @@ fn kept_messages_come_back_in_order_and_are_bounded() {
     });
 }
 
+// rule: S0-PROFILE-7
 #[test]
 fn a_sender_waits_while_the_mailbox_is_full() {
     everywhere(|cx, system, log| {

@@ -11,6 +11,7 @@ fn lines(cx: &Cx<Cluster>, log: &Log, count: usize) -> Result<Vec<String>> {
     Ok(log.take())
 }
 
+// rule: S0-PROFILE-5, S1-PROFILE-3
 #[test]
 fn a_failed_actor_is_started_again_and_keeps_its_mailbox() {
     everywhere(|cx, system, log| {

@@ -63,6 +63,7 @@ fn check_failing(cx: &Cx, rows: Vec<Row<'_>>) -> parcae::Result<()> {
     Ok(())
 }
 
+// rule: S0-COST-8
 #[test]
 fn sockets_cost_the_same_on_all_backends() {
     everywhere(|cx| {
@@ -114,6 +115,7 @@ fn sockets_cost_the_same_on_all_backends() {
     });
 }
 
+// rule: S0-COST-7
 #[test]
 fn files_cost_the_same_on_all_backends() {
     everywhere(|cx| {

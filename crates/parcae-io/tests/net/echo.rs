@@ -8,6 +8,7 @@ use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::Shutdown;
 use std::time::Duration;
 
+// rule: S0-SUBSYS-5
 #[test]
 fn every_byte_comes_back() {
     everywhere_seeded(|cx, number| {

@@ -7,6 +7,7 @@ use parcae::runtime::SocketBackend;
 use std::io::{Read, Write};
 use std::time::Duration;
 
+// rule: S0-STATE-3
 #[test]
 fn a_dump_names_the_operation_the_peer_and_the_backend() {
     for sockets in [SocketBackend::Epoll, SocketBackend::Ring] {
