@@ -33,6 +33,7 @@
 
 use crate::api::runtime::{Handle, RuntimeInner};
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::lent::MaybeLent;
 use crate::budget::Account;
 use crate::sched::task::state::{Mobility, Parking, RecordHandle};
 use crate::sched::task::{TaskRef, Traits};
@@ -46,6 +47,7 @@ use crate::scope::profile::Service;
 use crate::sync::Event;
 use parcae_core::fair::Weight;
 use std::fmt;
+use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -81,7 +83,13 @@ impl OpenNursery {
         match cx::Here::new().frame().filter(|frame| Arc::ptr_eq(&frame.settings().shared, shared))
         {
             Some(frame) => {
-                let (core, shares) = NurseryCore::open(frame, opts)?;
+                let mut core = MaybeUninit::uninit();
+                // SAFETY: it is closed before the task ends and after all that it opens later, as
+                // the caller says. Nobody points to it before it is in its place.
+                let (core, shares) = unsafe {
+                    let shares = NurseryCore::open(&mut core, frame, Some(opts))?;
+                    (core.assume_init(), shares)
+                };
                 let nursery = place(core, Some(NonNull::from(frame)));
                 // SAFETY: just made.
                 let settings = unsafe { &nursery.as_ref().core.settings };
@@ -113,7 +121,8 @@ impl OpenNursery {
                 return Err(error);
             }
         };
-        let core = opts.core(settings, settings.node.child(), pool, proxy, tenant);
+        let (node, pool) = (settings.node.child(), MaybeLent::own(pool));
+        let core = opts.core(settings, settings.give(), node, pool, proxy, tenant);
         let owner = Owner::Thread { proxy, all_ended, drawn, runtime };
         Ok(OpenNursery { nursery: place(core, None), owner: Some(owner) })
     }

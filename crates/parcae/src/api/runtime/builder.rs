@@ -5,6 +5,7 @@ mod limits;
 use super::{Handle, KeptRuntime, Runtime, RuntimeInner};
 use crate::api::engine::{Engine, EngineError, EngineOpts};
 use crate::base::error::Result;
+use crate::base::lent::MaybeLent;
 use crate::sched::lab::Lab;
 use crate::sched::run_queue::Charging;
 use crate::sched::task::TenantIndex;
@@ -432,16 +433,16 @@ impl<P: Profile> Builder<P> {
         let settings = TaskSettings {
             nursery: 0,
             owner: 0,
-            shared: engine.shared(),
+            shared: MaybeLent::own(engine.shared()),
             node: CancelNode::root(),
             default_grant: pool.default_grant(P::ROOT),
-            pool,
+            pool: MaybeLent::own(pool),
             grant: Slice::named(P::ROOT),
             child_grant: self.slice.map_or(Slice::default_of(P::CHILD), Slice::named),
-            issuer: mint.issuer(),
-            io: P::ID.needs_capability().then(|| Arc::new(IoAuthority::none())),
+            issuer: MaybeLent::own(mint.issuer()),
+            io: MaybeLent::own(P::ID.needs_capability().then(|| Arc::new(IoAuthority::none()))),
             on_exhausted: self.on_exhausted,
-            on_exhausted_child: None,
+            on_exhausted_child: MaybeLent::own(None),
             interval,
             preempt,
             turns: TurnLength::of(preempt, TenantIndex::DEFAULT, &engine.shared()),

@@ -62,7 +62,7 @@ pub(crate) use locals::FoundLocal;
 pub(crate) use nested::{Outer, Shares};
 pub(crate) use packed::{PackedAccount, PackedFrame, PackedLocals};
 pub use settings::Preempt;
-pub(crate) use settings::{Origin, PoolOwner, TaskSettings, TurnLength};
+pub(crate) use settings::{Inherited, Origin, PoolOwner, TaskSettings, TurnLength};
 pub(crate) use waiting::Seen;
 
 use crate::base::error::{TaskId, TaskInfo};
@@ -184,7 +184,7 @@ impl Frame {
         }
         let scope = ScopeRef {
             node: NonNull::from(&settings.node),
-            pool: NonNull::from(&settings.pool),
+            pool: NonNull::from(&*settings.pool),
             shields: 0,
         };
         let now = settings.shared.coarse_now();

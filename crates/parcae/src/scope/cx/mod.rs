@@ -16,8 +16,8 @@ mod time;
 pub(crate) use current::{Here, spawned_at, with_current};
 pub use frame::Preempt;
 pub(crate) use frame::{
-    FoundLocal, Frame, FrameReader, Grace, LONGEST_SLICE, Origin, Outer, PoolOwner, Shares,
-    TaskSettings, TurnLength,
+    FoundLocal, Frame, FrameReader, Grace, Inherited, LONGEST_SLICE, Origin, Outer, PoolOwner,
+    Shares, TaskSettings, TurnLength,
 };
 pub(crate) use frame::{PackedAccount, PackedFrame, PackedLocals};
 pub(crate) use live::live_standing;

@@ -5,6 +5,7 @@ use super::recharge::{Recharge, Recharging};
 use super::tenant::OpenTenant;
 use super::{Account, ChildCost, Hook, NurseryCore, NurseryEvent};
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::lent::MaybeLent;
 use crate::base::lock::Lock;
 use crate::sched::Config;
 use crate::sched::run_queue::TenantRequest;
@@ -15,7 +16,7 @@ use crate::sched::worker::{self, Worker};
 use crate::scope::budget::{Budget, BudgetPool, OnExhausted, Slice};
 use crate::scope::cancel::{CancelNode, CancelToken, OnCancel};
 use crate::scope::cap::{CapExec, CapFs, CapNet, IoAuthority};
-use crate::scope::cx::{Frame, Shares, TaskSettings, TurnLength};
+use crate::scope::cx::{Frame, Inherited, Shares, TaskSettings, TurnLength};
 use crate::scope::tally::Tallies;
 use crate::stack::StackSize;
 use parcae_core::fair::{Latency, Weight};
@@ -429,7 +430,15 @@ impl NurseryOpts {
     }
 
     /// The core of a nursery that this task opens.
-    pub(super) fn open(self, frame: &Frame, owner: TaskRef) -> Result<(NurseryCore, Shares)> {
+    ///
+    /// # Safety
+    ///
+    /// As for [`NurseryCore::open`].
+    pub(super) unsafe fn open(
+        self,
+        frame: &Frame,
+        owner: TaskRef,
+    ) -> Result<(NurseryCore, Shares)> {
         if let Some(io) = &self.io {
             io.check_issuer(&frame.settings().issuer)?;
         }
@@ -438,9 +447,11 @@ impl NurseryOpts {
         }
         let tenant = self.tenant(frame.settings())?;
         let shares = if self.budget.is_some() { Shares::Nothing } else { Shares::All };
-        let pool = frame.fund(self.budget)?;
+        let outer = frame.settings();
+        // SAFETY: as the caller says: the nursery ends before the scope that the task is in.
+        let (pool, inherited) = unsafe { (frame.fund(self.budget)?, outer.lend()) };
         let (node, grace) = frame.child_node();
-        let mut core = self.core(frame.settings(), node, pool, owner, tenant);
+        let mut core = self.core(outer, inherited, node, pool, owner, tenant);
         core.grace = grace;
         core.settings.owner = frame.record().id();
         core.outer = frame.seen().nursery.get();
@@ -451,8 +462,9 @@ impl NurseryOpts {
     pub(crate) fn core(
         self,
         outer: &TaskSettings,
+        inherited: Inherited,
         node: Arc<CancelNode>,
-        pool: Arc<BudgetPool>,
+        pool: MaybeLent<Arc<BudgetPool>>,
         owner: TaskRef,
         tenant: Option<OpenTenant>,
     ) -> NurseryCore {
@@ -461,18 +473,22 @@ impl NurseryOpts {
         let index = tenant.as_ref().map_or(outer.tenant, |tenant| tenant.index);
         let grant = self.slice.map_or(outer.child_grant, Slice::named).under(on_exhausted);
         // A task further down that draws on this budget is this host's concern.
-        let hook = self.on_event.clone().or_else(|| outer.on_exhausted_child.clone());
+        let hook = match &self.on_event {
+            None => inherited.on_exhausted_child,
+            hook => MaybeLent::own(hook.clone()),
+        };
         let on_exhausted_child = match self.recharge {
             None => hook,
             Some(recharge) => {
+                let hook = hook.clone();
                 let account = Account::of(outer, &pool);
                 let recharging = Recharging::new(recharge, account, outer.shared.now());
-                Some(Hook::new(move |event| {
+                MaybeLent::own(Some(Hook::new(move |event| {
                     recharging.arm();
                     if let Some(hook) = &hook {
                         hook.call(event);
                     }
-                }))
+                })))
             }
         };
         let child_cost = match pool.is_unlimited() && self.child_budget.is_none() {
@@ -487,16 +503,16 @@ impl NurseryOpts {
             tally: outer.tally.as_ref().and_then(|_| tally()),
             nursery,
             owner: 0,
-            shared: Arc::clone(&outer.shared),
+            shared: inherited.shared,
             node,
             default_grant: pool.default_grant(grant.most()),
             pool,
             grant,
             child_grant: grant,
-            issuer: Arc::clone(&outer.issuer),
+            issuer: inherited.issuer,
             io: match self.io {
-                Some(io) => Some(Arc::new(io.inside(outer.io.as_ref()))),
-                None => outer.io.clone(),
+                Some(io) => MaybeLent::own(Some(Arc::new(io.inside(outer.io.as_ref())))),
+                None => inherited.io,
             },
             on_exhausted,
             on_exhausted_child,

@@ -387,7 +387,7 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
     {
         let Scheduling { traits, placement } = how;
         let core = NonNull::from(&self.core).cast::<Group>();
-        let (pool, shared) = (&self.core.settings.pool, &self.core.settings.shared);
+        let (pool, shared) = (&*self.core.settings.pool, &self.core.settings.shared);
         let place = cx::Here::new();
         match place.frame() {
             Some(frame) if !Arc::ptr_eq(frame.pool(), pool) => {

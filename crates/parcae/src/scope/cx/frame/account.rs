@@ -224,7 +224,7 @@ impl Frame {
 
     /// Whether the task draws on a pool that it has funded itself.
     pub(super) fn draws_on_its_own(&self) -> bool {
-        !std::ptr::eq(self.pool(), &self.settings().pool)
+        !std::ptr::eq(self.pool(), &*self.settings().pool)
     }
 }
 
