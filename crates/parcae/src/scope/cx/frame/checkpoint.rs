@@ -48,6 +48,7 @@ impl Frame {
         if !(is_end && is_plain && (1..=account.ops).contains(&turn))
             || self.is_asked_to_end()
             || self.overdraft() != 0
+            || self.bound.get().is_some()
             || !worker::turn::goes_on()
         {
             return false;
@@ -95,7 +96,10 @@ impl Frame {
         self.pay_for_memory()?;
         while self.slice.get() == 0 {
             if self.turn.get() == 0 {
-                self.end_turn()?;
+                self.ensure_bound(1)?;
+                if self.slice.get() | self.turn.get() == 0 {
+                    self.end_turn()?;
+                }
             } else {
                 self.refill(Budget::OP)?;
                 self.cut_slice();
@@ -141,11 +145,12 @@ impl Frame {
     /// A new turn. A task gets one here and in `goes_on`.
     #[inline]
     pub(super) fn start_turn(&self) {
-        let interval = self.settings().interval;
+        let interval = self.allowed_turn(self.settings().interval);
         self.turn.set(match self.settings().turns {
             TurnLength::Whole => interval,
             TurnLength::Cut => self.cut_turn(interval),
         });
+        self.turn_began(self.turn.get());
         self.cut_slice();
     }
 
@@ -189,7 +194,10 @@ impl Frame {
         self.check_cancelled()?;
         // First: nothing is charged if the task turns out to be cancelled.
         if self.slice.get() == 0 && self.turn.get() == 0 {
-            self.end_turn()?;
+            self.ensure_bound(cost.ops.max(1))?;
+            if self.slice.get() | self.turn.get() == 0 {
+                self.end_turn()?;
+            }
         }
         if lab::is_any_alive() {
             self.meet_faults()?;
