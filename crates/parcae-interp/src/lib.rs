@@ -21,7 +21,7 @@
 //! end
 //! "#);
 //! let mut module = parcae_lang::lower(&source, Profile::Core).expect("a correct program");
-//! parcae_ir::insert_checks(&mut module);
+//! parcae_ir::place_checks(&mut module);
 //! let program = Program::new(&module).expect("verified and metered");
 //!
 //! let output = Arc::new(Mutex::new(String::new()));
@@ -67,9 +67,9 @@ mod meter;
 mod tasks;
 
 pub use failure::{Failure, FailureKind};
+pub use functions::{Answer, Argument, Function, Functions};
 #[doc(hidden)]
 pub use functions::HostValue;
-pub use functions::{Answer, Argument, Function, Functions};
 
 use code::Code;
 use heap::Message;
@@ -174,8 +174,7 @@ impl Program {
         functions: &Functions,
     ) -> Result<Program, Vec<Diagnostic>> {
         let mut module = parcae_lang::lower_with(source, profile, &functions.types())?;
-        parcae_ir::insert_checks(&mut module);
-        parcae_ir::merge_checks(&mut module);
+        parcae_ir::place_checks(&mut module);
         Program::new(&module).map_err(|found| found.iter().map(Diagnostic::of_compiler).collect())
     }
 
