@@ -33,6 +33,7 @@
 
 mod checks;
 mod graph;
+mod llvm;
 mod meter;
 mod module;
 mod op;
@@ -43,6 +44,7 @@ mod unroll;
 mod verify;
 
 pub use checks::{insert as insert_checks, lower_tasks, merge as merge_checks};
+pub use llvm::{LlvmError, emit as emit_llvm};
 pub use meter::verify_metering;
 pub use module::{
     Block, BlockId, Debt, ErrorSet, Func, HostFunc, Imm, Inst, Module, Pos, StructDef, Target,
