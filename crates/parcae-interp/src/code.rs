@@ -32,6 +32,8 @@ pub(crate) struct Owes {
 #[derive(Debug)]
 pub(crate) struct FuncCode {
     pub(crate) name: Arc<str>,
+    /// The name of its tasks, for tools: with the place in the source.
+    pub(crate) title: Arc<str>,
     pub(crate) params: Vec<u32>,
     pub(crate) slots: u32,
     /// Slots that refer to the heap.
@@ -125,7 +127,7 @@ impl Code {
     /// The module must be verified.
     pub(crate) fn new(module: &Module) -> Code {
         let mut texts = Vec::new();
-        let funcs = module.funcs.iter().map(|func| compile(func, &mut texts)).collect();
+        let funcs = module.funcs.iter().map(|func| compile(module, func, &mut texts)).collect();
         let structs = module
             .structs
             .iter()
@@ -145,7 +147,7 @@ impl Code {
     }
 }
 
-fn compile(func: &Func, texts: &mut Vec<Arc<str>>) -> FuncCode {
+fn compile(module: &Module, func: &Func, texts: &mut Vec<Arc<str>>) -> FuncCode {
     let mut next = 0;
     let slots: Vec<u32> = func
         .values
@@ -203,8 +205,10 @@ fn compile(func: &Func, texts: &mut Vec<Arc<str>>) -> FuncCode {
         });
         places.push(block.insts.last().map_or(func.at, |inst| inst.at));
     }
+    let name = func.name.trim_end_matches(".task");
     FuncCode {
-        name: func.name.trim_end_matches(".task").into(),
+        name: name.into(),
+        title: format!("{name} at {}:{}", module.file, func.at.line).into(),
         params: func.params.iter().map(|param| slot(*param)).collect(),
         slots: next.max(1), // operands that do not exist are read from the first
         refs,
