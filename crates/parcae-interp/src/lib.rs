@@ -48,6 +48,7 @@
 //! | `tasks.rs` | nurseries, tasks, channels, `select` |
 //! | `engine.rs` | the seam for generated code, with the feature of that name |
 //! | `functions.rs` | functions of the host, with declared costs |
+//! | `outside.rs` | files and sockets as such functions, with the feature `io` |
 //! | `arithmetic.rs`, `local.rs` | all other operations; overflow, bounds and division are checked |
 //!
 //! One task of the program is one task of the runtime, on threads or under the deterministic
@@ -64,12 +65,16 @@ mod heap;
 mod local;
 mod machine;
 mod meter;
+#[cfg(feature = "io")]
+mod outside;
 mod tasks;
 
 pub use failure::{Failure, FailureKind};
 pub use functions::{Answer, Argument, Function, Functions};
 #[doc(hidden)]
-pub use functions::HostValue;
+pub use functions::{HostFault, HostValue};
+#[cfg(feature = "io")]
+pub use outside::Outside;
 
 use code::Code;
 use heap::Message;
