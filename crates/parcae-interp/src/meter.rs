@@ -46,8 +46,8 @@ impl<'c> Meter<'c> {
         self.limit as i64 - self.owed as i64
     }
 
-    /// The end of a strip: at most `end`, and at most as far from `first` as there are ops until the
-    /// next payment, less `kept`.
+    /// The end of a strip: at most `end`, and at most as far from `first` as there are ops until
+    /// the next payment, less `kept`.
     pub(crate) fn strip(&self, first: i64, end: i64, kept: i64) -> i64 {
         if end <= first {
             return first;

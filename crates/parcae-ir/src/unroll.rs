@@ -1,4 +1,4 @@
-//! Loops that are unrolled, with exact counts: those that cannot be metered in [strips](crate::strip).
+//! Unrolling with exact counts, for loops that cannot be metered in [strips](crate::strip).
 //!
 //! Several rounds are done in a row without a check if that many ops are left, and are charged
 //! behind the last one. Otherwise a round is done by the loop as it was, with its check: so the

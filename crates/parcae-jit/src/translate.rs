@@ -462,9 +462,9 @@ impl<'t> Translator<'t> {
         self.builder.ins().set_pinned_reg(left);
     }
 
-    /// Loads addresses and lengths of the arrays and texts that the rounds of a strip use and do not
-    /// define. Nothing in a strip allocates, so they stay where they are, and only a `pop` would
-    /// change a length.
+    /// Loads addresses and lengths of the arrays and texts that the rounds of a strip use and do
+    /// not define. Nothing in a strip allocates, so they stay where they are, and only a `pop`
+    /// would change a length.
     fn hoist(&mut self, first: parcae_ir::Value) {
         let func = self.func;
         let owes = |block: &&parcae_ir::Block| matches!(block.owes, Debt::Steps(_, start) if start == first);

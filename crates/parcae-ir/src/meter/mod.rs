@@ -11,9 +11,9 @@
 //!    `Budget_Round` of an unrolled loop, and a call of a function without a charge at its entry
 //!    owes that entry. A block may begin with a
 //!    [debt](Debt): each edge to it, and its back-edge, brings just that amount, as a sum over
-//!    values. An operation that may fail is executed with the debt of its block, which is charged if
-//!    it fails; an operation that is observed, allocates or calls, and the end of the function, with
-//!    none.
+//!    values. An operation that may fail is executed with the debt of its block, which is charged
+//!    if it fails; an operation that is observed, allocates or calls, and the end of the function,
+//!    with none.
 //! 3. **Charged means checked.** Each `Budget_Decrement` is followed by a `Budget_Check` before any
 //!    such operation, and a channel operation is preceded by a check. Blocks that owe a number of
 //!    ops are reached only after a test that so many are left.
