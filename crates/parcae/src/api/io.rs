@@ -152,7 +152,7 @@ impl IoWaiter {
             let pinned = self
                 .0
                 .task_for(worker)
-                .filter(|task| unsafe { !task.task.as_ref().traits.get().migratable });
+                .filter(|task| unsafe { !task.task.as_ref().traits.get().is_migratable() });
             pinned.map(|task| worker.wake_behind(task)).is_some()
         });
         if behind != Some(true) {

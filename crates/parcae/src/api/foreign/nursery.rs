@@ -36,7 +36,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::lent::MaybeLent;
 use crate::budget::Account;
 use crate::sched::task::state::{Mobility, Parking, RecordHandle};
-use crate::sched::task::{TaskRef, Traits};
+use crate::sched::task::{Binding, TaskRef, Traits};
 use crate::sched::worker;
 use crate::scope::budget::{Budget, BudgetPool, ClosedPool, More, Resource, Standing, Suspended};
 use crate::scope::cancel::{CancelReason, CancelToken};
@@ -286,7 +286,7 @@ fn place(
     mut core: NurseryCore,
     owner: Option<NonNull<cx::Frame>>,
 ) -> NonNull<Nursery<'static, 'static, Service>> {
-    core.traits.migratable = true;
+    core.traits.binding = Binding::MOVES;
     NonNull::from(Box::leak(Box::new(Nursery::of(core, owner))))
 }
 
@@ -313,7 +313,7 @@ fn fund(settings: &TaskSettings, budget: Option<Budget>) -> Result<(Arc<BudgetPo
 /// The proxy of a thread: see the header.
 fn proxy(settings: &TaskSettings, all_ended: Arc<Event>) -> Result<TaskRef> {
     let shared = &settings.shared;
-    let traits = Traits { migratable: true, ..shared.usual_traits() };
+    let traits = Traits { binding: Binding::MOVES, ..shared.usual_traits() };
     // Until it is counted.
     let _entered = shared.gate.enter().ok_or(Error::new(ErrorKind::ShuttingDown))?;
     // SAFETY: owns what it uses.

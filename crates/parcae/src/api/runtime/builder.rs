@@ -447,6 +447,7 @@ impl<P: Profile> Builder<P> {
             preempt,
             turns: TurnLength::of(preempt, TenantIndex::DEFAULT, &engine.shared()),
             tenant: TenantIndex::DEFAULT,
+            context: None,
             reports: tally.is_some() || self.engine.deterministic,
             name: None,
             tally,

@@ -20,13 +20,28 @@ impl RunQueue {
         self.pick_plain(|tick| self.pick_normal(tick, hooks), hooks)
     }
 
-    /// The next task, if there may be High tasks or tenants.
+    /// The next task, if there may be High tasks, tenants or contexts.
     #[inline(never)]
     fn pick_specially(&self, hooks: &impl PickHooks) -> Option<NonNull<Task>> {
-        match self.all().tenants() {
+        let contexts = self.all().realtime();
+        if let Some(table) = contexts {
+            if let Some(task) = self.pick_realtime(table, hooks) {
+                return Some(task);
+            }
+            if hooks.is_due() {
+                return None; // the loop acts on deadlines, and picks again
+            }
+        }
+        let task = match self.all().tenants() {
             Some(table) => self.pick_of_tenants(table, hooks),
             None => self.pick_ordered(hooks),
+        };
+        match (task, contexts) {
+            (Some(task), Some(table)) => self.best_effort_begins(table, task, hooks),
+            (Some(_), None) => {}
+            (None, _) => self.all().running.ends(self.worker),
         }
+        task
     }
 
     /// The next task without a tenant, in the order of the module header.
@@ -128,7 +143,7 @@ impl RunQueue {
     fn has_high(&self) -> bool {
         // SAFETY: the reference ends with the statement.
         let pinned = unsafe { !self.pinned()[Priority::High as usize].is_empty() };
-        pinned || !self.all().global(Priority::High).is_empty()
+        pinned || self.all().realtime().is_some() || !self.all().global(Priority::High).is_empty()
     }
 
     /// The look that is due every [`FAIRNESS`] picks.
@@ -155,10 +170,14 @@ impl RunQueue {
             let task = others.find_map(|other| {
                 self.steal_from(other, hooks).or_else(|| self.empty_inbox_of(other, hooks))
             })?;
-            Some(match self.all().tenants() {
+            let task = match self.all().tenants() {
                 Some(table) => self.found_default(task, table, hooks),
                 None => task,
-            })
+            };
+            if let Some(table) = self.all().realtime() {
+                self.best_effort_begins(table, task, hooks);
+            }
+            Some(task)
         })
     }
 

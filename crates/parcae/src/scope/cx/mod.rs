@@ -11,6 +11,7 @@ mod nursery;
 mod observed;
 mod par;
 pub(crate) mod parking;
+mod period;
 mod time;
 
 pub(crate) use current::{Here, spawned_at, with_current};
@@ -24,6 +25,7 @@ pub(crate) use live::live_standing;
 pub use loops::{Chunks, Each};
 pub use meter::Meter;
 pub(crate) use observed::{Observed, alone, live_state, suspended_on_own_budget};
+pub use period::Job;
 
 use crate::base::error::{Result, TaskInfo};
 use crate::sched::Shared;

@@ -10,12 +10,12 @@ use crate::base::lock::Lock;
 use crate::sched::Config;
 use crate::sched::run_queue::TenantRequest;
 use crate::sched::task::group::Group;
-use crate::sched::task::{Lane, Priority, TaskRef, Traits};
+use crate::sched::task::{Binding, Lane, Priority, TaskRef, Traits};
 use crate::sched::timers::Due;
 use crate::sched::worker::{self, Worker};
 use crate::scope::budget::{Budget, BudgetPool, OnExhausted, Slice};
 use crate::scope::cancel::{CancelNode, CancelToken, OnCancel};
-use crate::scope::cap::{CapExec, CapFs, CapNet, IoAuthority};
+use crate::scope::cap::{CapContext, CapExec, CapFs, CapNet, ContextNode, IoAuthority};
 use crate::scope::cx::{Frame, Inherited, Shares, TaskSettings, TurnLength};
 use crate::scope::tally::Tallies;
 use crate::stack::StackSize;
@@ -75,6 +75,7 @@ pub struct NurseryOpts {
     recharge: Option<Recharge>,
     share: Option<Weight>,
     latency: Option<Latency>,
+    context: Option<Arc<ContextNode>>,
 }
 
 impl NurseryOpts {
@@ -408,6 +409,39 @@ impl NurseryOpts {
         self
     }
 
+    /// Binds the tasks of the nursery, and of all nurseries inside, to a scheduling context: they
+    /// run before all others while it has budget, and not at all while it has none. They share the
+    /// budget and take turns. The body of the nursery is not inside: it is code of the task that
+    /// opens it.
+    ///
+    /// The nursery is cancelled when the context is revoked. A context that was revoked before, or
+    /// is of another runtime, is refused when the nursery is opened.
+    ///
+    /// ```
+    /// use parcae::policy::ContextOpts;
+    /// use parcae::prelude::*;
+    /// use std::time::Duration;
+    ///
+    /// let rt = Runtime::builder().deterministic(1).build()?;
+    /// let ms = Duration::from_millis;
+    /// let cap = rt.admit(ContextOpts::new(ms(1), ms(4)))?; // a quarter of a worker
+    /// let took = rt.run(|cx| {
+    ///     let began = parcae::time::now();
+    ///     cx.nursery_with(NurseryOpts::new().context(&cap), |n| {
+    ///         n.spawn(|cx| (0..3_000).try_for_each(|_| cx.checkpoint()))?.join() // 3 ms
+    ///     })?;
+    ///     Ok(parcae::time::now() - began)
+    /// })?;
+    /// assert!(took >= ms(2 * 4)); // it has waited for two replenishments
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn context(mut self, cap: &CapContext) -> NurseryOpts {
+        let node = cap.node();
+        self.tokens.push(node.token().clone());
+        self.context = Some(node);
+        self
+    }
+
     /// Whether it asks for a share of the processors.
     pub(crate) fn asks_for_share(&self) -> Option<Weight> {
         self.share.or(self.latency.map(|_| Weight::NORMAL))
@@ -445,6 +479,9 @@ impl NurseryOpts {
         if let Some(recharge) = &self.recharge {
             recharge.check_issuer(&frame.settings().issuer)?;
         }
+        if let Some(context) = &self.context {
+            context.bind(&frame.settings().issuer)?;
+        }
         let tenant = self.tenant(frame.settings())?;
         let shares = if self.budget.is_some() { Shares::Nothing } else { Shares::All };
         let outer = frame.settings();
@@ -471,6 +508,7 @@ impl NurseryOpts {
         let waits = self.recharge.as_ref().map(|_| OnExhausted::Suspend);
         let on_exhausted = self.on_exhausted.or(waits).unwrap_or(outer.on_exhausted);
         let index = tenant.as_ref().map_or(outer.tenant, |tenant| tenant.index);
+        let context = self.context.as_ref().map(|context| context.index()).or(outer.context);
         let grant = self.slice.map_or(outer.child_grant, Slice::named).under(on_exhausted);
         // A task further down that draws on this budget is this host's concern.
         let hook = match &self.on_event {
@@ -518,15 +556,23 @@ impl NurseryOpts {
             on_exhausted_child,
             interval: outer.interval,
             preempt: outer.preempt,
-            turns: TurnLength::of(outer.preempt, index, &outer.shared),
+            turns: match context {
+                Some(_) => TurnLength::Cut,
+                None => TurnLength::of(outer.preempt, index, &outer.shared),
+            },
             tenant: index,
-            reports: outer.reports || index.is_tenant(),
+            context,
+            reports: outer.reports || index.is_tenant() || context.is_some(),
             name: self.name,
         };
         let traits = Traits {
-            lane: if index.is_tenant() { Lane::TenantNormal } else { Lane::Normal }
-                .with_priority(self.priority.unwrap_or(Priority::Normal)),
-            migratable: false,
+            lane: match context {
+                Some(_) => Lane::Realtime,
+                None if index.is_tenant() => Lane::TenantNormal,
+                None => Lane::Normal,
+            }
+            .with_priority(self.priority.unwrap_or(Priority::Normal)),
+            binding: context.map_or(Binding::STAYS, Binding::to),
             stack: self.stack_size.unwrap_or(outer.shared.config.stack_size),
         };
         let expire = |time| {
@@ -567,6 +613,7 @@ impl NurseryOpts {
             cancelled_at: Lock::new(Vec::new()),
             ended: OnceLock::new(),
             outer: None,
+            _context: self.context,
         }
     }
 }

@@ -10,11 +10,12 @@ use crate::base::lock::Lock;
 use crate::sched::Shared;
 use crate::sched::lab::OpKind;
 use crate::sched::task::group::Group;
-use crate::sched::task::{Lane, Task, TaskRef, Traits};
+use crate::sched::task::{Binding, Lane, Task, TaskRef, Traits};
 use crate::sched::timers::ArmedTimer;
 use crate::sched::worker::{self, Worker};
 use crate::scope::budget::{Budget, Shortfall};
 use crate::scope::cancel::{CancelReason, OnCancel};
+use crate::scope::cap::ContextNode;
 use crate::scope::cx::{Frame, Grace, Shares, TaskSettings};
 use crate::wait::Why;
 use std::mem::MaybeUninit;
@@ -84,6 +85,8 @@ pub(crate) struct NurseryCore {
     pub(crate) ended: OnceLock<Option<CancelReason>>,
     /// The next nursery of the same owner, further out.
     pub(super) outer: Option<NonNull<NurseryCore>>,
+    /// The context that its tasks are bound to, kept until they have ended.
+    pub(super) _context: Option<Arc<ContextNode>>,
 }
 
 // SAFETY: `outer` points to a core further out on the owner's stack, and is read by the owner and
@@ -129,7 +132,10 @@ impl NurseryCore {
             return Err(Error::new(ErrorKind::NurseryNotActive));
         };
         let outer = frame.settings();
-        let usual = frame.pool().is_unlimited() && !frame.is_in_shield() && outer.tally.is_none();
+        let usual = frame.pool().is_unlimited()
+            && !frame.is_in_shield()
+            && outer.tally.is_none()
+            && outer.context.is_none();
         match opts {
             None if usual => {
                 // SAFETY: as the caller says.
@@ -152,7 +158,7 @@ impl NurseryCore {
     /// # Safety
     ///
     /// As for [`open`](NurseryCore::open). The pool of the frame is not limited, and the task is in
-    /// no shield.
+    /// no shield and on no scheduling context.
     #[inline(never)]
     unsafe fn init_usual(place: &mut MaybeUninit<NurseryCore>, frame: &Frame, owner: TaskRef) {
         /// Every field once: the pattern does not compile if one is missing.
@@ -193,6 +199,7 @@ impl NurseryCore {
             preempt: outer.preempt,
             turns: outer.turns,
             tenant: outer.tenant,
+            context: None,
             reports: outer.reports,
             name: None,
             tally: None,
@@ -201,7 +208,11 @@ impl NurseryCore {
             group: Group::of_tenant(owner, outer.tenant),
             tenant: None,
             on_failure: OnFailure::FailFast,
-            traits: Traits { lane, migratable: false, stack: outer.shared.config.stack_size },
+            traits: Traits {
+                lane,
+                binding: Binding::STAYS,
+                stack: outer.shared.config.stack_size,
+            },
             failures: Failures::new(),
             closing: AtomicBool::new(false),
             winding_down: AtomicBool::new(false),
@@ -214,6 +225,7 @@ impl NurseryCore {
             cancelled_at: Lock::new(Vec::new()),
             ended: OnceLock::new(),
             outer: frame.seen().nursery.get(),
+            _context: None,
         }
     }
 

@@ -22,7 +22,7 @@ impl Frame {
     }
 
     /// Ops that are left in the turn.
-    pub(super) fn ops_left(&self) -> u64 {
+    pub(in crate::scope::cx) fn ops_left(&self) -> u64 {
         self.slice.get() + self.turn.get() + self.turn_aside()
     }
 

@@ -111,6 +111,16 @@ impl Frame {
         self.bound().map_or(most, |bound| bound.beyond.get().min(most))
     }
 
+    /// Ends the turn after at most so many ops; what the bound allows beyond that stays allowed.
+    /// Does nothing without a bound.
+    pub(super) fn shorten_bounded(&self, ops: u64) -> bool {
+        let Some((bound, left)) = self.bound().zip(self.bound_left()) else { return false };
+        let turn = self.ops_left().min(ops);
+        bound.aside.set(0);
+        self.divide(bound, turn, left);
+        true
+    }
+
     /// A turn of so many ops has begun.
     #[inline]
     pub(super) fn turn_began(&self, ops: u64) {

@@ -4,6 +4,7 @@ use super::{Frame, Preempt, TurnLength};
 use crate::base::error::Result;
 use crate::base::shim::atomic::Ordering;
 use crate::sched::lab::{self, CheckpointFault};
+use crate::sched::run_queue::LookUp;
 use crate::sched::worker::{self, Worker};
 use crate::scope::budget::{Budget, Resource, Shortfall, UNLIMITED};
 
@@ -68,8 +69,10 @@ impl Frame {
         }
         self.record().signal.take();
         self.stay_on_the_slow_path();
-        if worker::turn::is_preempted() {
-            self.yield_to_others();
+        match worker::turn::look_up(self.ops_left()) {
+            LookUp::GoOn => {}
+            LookUp::Cut(ops) => self.shorten_turn(ops),
+            LookUp::Yield => self.yield_to_others(),
         }
         self.try_checkpoint_slow().inspect_err(|_| self.yield_to_others())
     }
@@ -161,6 +164,18 @@ impl Frame {
             Preempt::Never => interval,
             Preempt::Randomly => random_turn(interval),
         })
+    }
+
+    /// Ends the turn after at most so many ops.
+    #[cold]
+    fn shorten_turn(&self, ops: u64) {
+        if self.shorten_bounded(ops) {
+            return;
+        }
+        let balance = self.balance();
+        self.turn.set((self.turn.get() + self.slice.take()).min(ops));
+        self.account.set(balance.with_memory(self.account.get().memory));
+        self.cut_slice();
     }
 
     /// Yields to other tasks. A cancel point.

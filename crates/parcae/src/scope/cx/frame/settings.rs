@@ -2,10 +2,10 @@
 
 use crate::base::lent::MaybeLent;
 use crate::sched::Shared;
-use crate::sched::task::TenantIndex;
+use crate::sched::task::{ContextIndex, TenantIndex};
 use crate::scope::budget::{Budget, BudgetPool, More, OnExhausted, Slice, UNLIMITED};
-use crate::scope::cancel::CancelNode;
-use crate::scope::cap::{IoAuthority, Issuer};
+use crate::scope::cancel::{CancelNode, OnCancel};
+use crate::scope::cap::{ContextNode, IoAuthority, Issuer};
 use crate::scope::nursery::{Hook, NamedBudget};
 use crate::scope::tally::Tally;
 use std::panic::Location;
@@ -41,6 +41,8 @@ pub(crate) struct TaskSettings {
     pub(crate) turns: TurnLength,
     /// The tenant that its tasks belong to.
     pub(crate) tenant: TenantIndex,
+    /// The scheduling context that its tasks run on.
+    pub(crate) context: Option<ContextIndex>,
     /// Whether the end of a task is reported: to a tally, or to its tenant.
     pub(crate) reports: bool,
     pub(crate) name: Option<Arc<str>>,
@@ -133,10 +135,27 @@ impl TaskSettings {
             preempt: self.preempt,
             turns: self.turns,
             tenant: self.tenant,
+            context: self.context,
             reports: self.reports,
             name: self.name.clone(),
             tally: self.tally.clone(),
         }
+    }
+}
+
+impl TaskSettings {
+    /// Lets the task run on this context, under a node that is cancelled with it.
+    pub(crate) fn bind(&mut self, context: &ContextNode) -> OnCancel {
+        self.node = self.node.child();
+        self.context = Some(context.index());
+        self.turns = TurnLength::Cut;
+        self.reports = true;
+        let node = Arc::downgrade(&self.node);
+        context.token().on_cancel(move |reason| {
+            if let Some(node) = node.upgrade() {
+                node.cancel(reason);
+            }
+        })
     }
 }
 
