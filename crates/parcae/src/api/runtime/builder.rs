@@ -194,8 +194,8 @@ impl<P: Profile> Builder<P> {
         self
     }
 
-    /// The way in which tasks read from sockets, write to them and accept connections, with the
-    /// crate `parcae-io`. Default: [`SocketBackend::Epoll`], which is as fast or faster on small
+    /// The way in which tasks use sockets: read, write, send, accept, connect, with the crate
+    /// `parcae-io`. Default: [`SocketBackend::Epoll`], which is as fast or faster on small
     /// messages; a ring may win where system calls are dear. A kernel or a container may forbid
     /// io_uring: [dumps](Runtime::dump) show the backend in force, and `parcae_io::net::backend`
     /// returns it. The deterministic executor simulates sockets, whatever is chosen.

@@ -129,6 +129,12 @@ impl RunQueue {
         nobody
     }
 
+    /// Whether the next pick is one of those that come every `interval` picks.
+    #[inline(always)]
+    pub(crate) fn is_nth_pick(&self, interval: u32) -> bool {
+        (self.tick.get() - 1).is_multiple_of(interval)
+    }
+
     /// Whether the pick with this number looks at more than `lifo`, `deque` and the Normal tasks in
     /// `pinned`.
     #[inline(always)]
