@@ -388,7 +388,8 @@ impl<P: Profile> Cx<P> {
     ///     fn describe(&self, most: usize) -> Description {
     ///         let mut cache = Description::new("cache `pages`");
     ///         cache.figures.push(("hits", self.hits.load(Ordering::Relaxed)));
-    ///         cache.items.extend((0..most.min(1)).map(|_| DescribedItem::new(0, "shelf", "full")));
+    ///         let shelf = |_| DescribedItem::new(0, "shelf", "full");
+    ///         cache.items.extend((0..most.min(1)).map(shelf));
     ///         cache
     ///     }
     /// }

@@ -69,8 +69,8 @@ impl<P: Spawns> Cx<P> {
 impl<P: Profile> Cx<P> {
     /// Runs a closure that may use so many ops. When they are used up, `overrun` is called with the
     /// error, at the checkpoint that finds out: it returns how many more there are, or the error
-    /// with which this checkpoint fails, and all later ones in the closure. It may wait, and its own
-    /// ops are not counted.
+    /// with which this checkpoint fails, and all later ones in the closure. It may wait, and its
+    /// own ops are not counted.
     ///
     /// This is no budget: ops are paid for as always, and none are set aside. Ops of other tasks
     /// that the closure spawns do not count, but the budget that it gives to a nursery does.
