@@ -2,8 +2,8 @@
 //!
 //! A call parks its task, is a cancel point, and is charged by `parcae-io` as every call there: one
 //! op and one syscall for an operation. Sockets are numbers in a table of their own, which the
-//! functions share: a number means nothing in another run. What comes from outside is bounded: a
-//! file and a line are refused above [`LARGEST`] bytes, and have to be UTF-8.
+//! functions share: a number means nothing in another run. Input is bounded: a file and a line are
+//! refused above [`LARGEST`] bytes, and have to be UTF-8.
 
 use crate::functions::{Answer, Functions, HostFault, HostValue};
 use parcae::Budget;

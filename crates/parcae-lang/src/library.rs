@@ -6,7 +6,7 @@
 
 use parcae_ir::{HostFunc, Type};
 
-/// What a function of the library needs.
+/// The authority that a function of the library needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Authority {

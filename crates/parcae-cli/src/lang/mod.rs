@@ -136,7 +136,7 @@ pub(crate) fn check(args: &CheckArgs) -> Result<(), Exit> {
     let mut outcome = Ok(());
     for file in &args.files {
         let source = read(file)?;
-        // What a program may do is a question of its run.
+        // The authority of a program is given when it is run.
         let checked = parcae_lang::lower_with(&source, args.common.profile, &library());
         if let Err(faults) = checked {
             report(&source, &faults, args.common.message_format);

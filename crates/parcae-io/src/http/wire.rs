@@ -65,7 +65,7 @@ impl<'s> Wire<'s> {
         if self.memory.len() - self.filled < READ {
             self.memory.copy_within(self.used..self.filled, 0);
             (self.used, self.filled) = (0, self.filled - self.used);
-            // What is there already is not written again.
+            // Memory that is there already is not written again.
             self.memory.resize(self.memory.len().max(self.filled + READ), 0);
         }
         let room = &mut self.memory[self.filled..self.filled + READ];

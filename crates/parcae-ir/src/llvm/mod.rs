@@ -140,7 +140,8 @@ done:
 /// use parcae_ir::{emit_llvm, insert_checks, parse};
 ///
 /// let text = "entry @main\nerror ParseError { Invalid }\n\
-///             func @main() -> i64 tenancy(CPU_Serial)\nb0:\n  %0: i64 = Constant 7\n  Return %0\nend\n";
+///             func @main() -> i64 tenancy(CPU_Serial)\n\
+///             b0:\n  %0: i64 = Constant 7\n  Return %0\nend\n";
 /// let mut module = parse(text).unwrap();
 /// insert_checks(&mut module);
 /// let llvm = emit_llvm(&module).unwrap();

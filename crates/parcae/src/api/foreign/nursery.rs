@@ -85,7 +85,7 @@ impl OpenNursery {
             Some(frame) => {
                 let mut core = MaybeUninit::uninit();
                 // SAFETY: it is closed before the task ends and after all that it opens later, as
-                // the caller says. Nobody points to it before it is in its place.
+                // the caller says. There is no pointer to it before it is in its place.
                 let (core, shares) = unsafe {
                     let shares = NurseryCore::open(&mut core, frame, Some(opts))?;
                     (core.assume_init(), shares)
