@@ -401,8 +401,8 @@ impl<P: Profile> Runtime<P> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::ContextRefused`]: the terms make no sense, no worker has so much left, or there
-    /// are too many contexts. Then nothing has changed.
+    /// [`ContextRefused`](crate::ErrorKind::ContextRefused): the terms make no sense, no worker has
+    /// so much left, or there are too many contexts. Then nothing has changed.
     pub fn admit(&self, opts: ContextOpts) -> Result<CapContext> {
         self.inner().mint.context(&self.inner().settings.shared, opts)
     }

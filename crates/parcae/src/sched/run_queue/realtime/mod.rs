@@ -63,10 +63,10 @@
 //!
 //! # Who owns what
 //!
-//! The lock of a [`ContextTable`] is held for a few operations, by its worker and by threads that
-//! admit, revoke or ask. No task is woken and nothing is freed under it. A slot is given out by
-//! admission and taken back when the last reference to the capability is gone; bound tasks hold
-//! one, so a slot never has tasks of two contexts.
+//! The lock of a [`ContextTable`](table::ContextTable) is held for a few operations, by its worker
+//! and by threads that admit, revoke or ask. No task is woken and nothing is freed under it. A slot
+//! is given out by admission and taken back when the last reference to the capability is gone;
+//! bound tasks hold one, so a slot never has tasks of two contexts.
 
 mod local;
 mod pick;
