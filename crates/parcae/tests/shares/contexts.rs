@@ -58,6 +58,33 @@ fn admission_refuses_what_the_worker_cannot_keep() {
     ));
 }
 
+/// Turns that are cut to the end of a budget or to a deadline take nothing from a bound on ops.
+#[test]
+fn a_bound_on_ops_is_exact_on_a_context() {
+    for seed in 0..10 {
+        let rt = one_worker(seed);
+        let context = rt.admit(ContextOpts::new(us(300), ms(1))).unwrap();
+        let used = rt.run(|cx| {
+            let opts = NurseryOpts::new().context(&context);
+            cx.nursery_with(opts, |n| {
+                let task = n.spawn(|cx| {
+                    let mut used = 0;
+                    cx.limit_ops(2_500, Err, || {
+                        while cx.checkpoint().is_ok() {
+                            used += 1;
+                        }
+                    });
+                    work(cx, 10)?; // there is no bound any more
+                    Ok(used)
+                });
+                task?.join()
+            })
+        });
+        assert_eq!(used.unwrap(), 2_500, "seed {seed}");
+        assert!(context.stats().depletions >= 8, "it was throttled meanwhile");
+    }
+}
+
 /// Each of four workers takes what it can.
 #[test]
 fn admission_spreads_contexts_over_workers() {
