@@ -111,6 +111,7 @@ impl OpenNursery {
         // Its children may be the first tasks of the runtime, and they are not spawned through the
         // engine, which would start the monitor.
         runtime.watch();
+        opts.check_context(&settings.issuer)?;
         let tenant = opts.tenant(settings)?;
         let (pool, drawn) = fund(settings, opts.budget)?;
         let all_ended = Arc::new(Event::new());
@@ -286,7 +287,7 @@ fn place(
     mut core: NurseryCore,
     owner: Option<NonNull<cx::Frame>>,
 ) -> NonNull<Nursery<'static, 'static, Service>> {
-    core.traits.binding = Binding::MOVES;
+    core.traits.binding = core.traits.binding.moving(true);
     NonNull::from(Box::leak(Box::new(Nursery::of(core, owner))))
 }
 

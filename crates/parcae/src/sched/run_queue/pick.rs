@@ -17,7 +17,10 @@ impl RunQueue {
         if self.all().is_special() {
             return self.pick_specially(hooks);
         }
-        self.pick_plain(|tick| self.pick_normal(tick, hooks), hooks)
+        self.pick_plain(|tick| self.pick_normal(tick, hooks), hooks).or_else(|| {
+            // The first context may have been admitted meanwhile, and its task taken in.
+            self.all().is_special().then(|| self.pick_specially(hooks)).flatten()
+        })
     }
 
     /// The next task, if there may be High tasks, tenants or contexts.
@@ -39,6 +42,11 @@ impl RunQueue {
         match (task, contexts) {
             (Some(task), Some(table)) => self.best_effort_begins(table, task, hooks),
             (Some(_), None) => {}
+            (None, Some(table)) if self.has_unsorted() => {
+                // The pick has taken tasks of contexts out of the inbox, where the last look before
+                // sleep would have seen them.
+                return self.pick_realtime(table, hooks);
+            }
             (None, _) => self.all().running.ends(self.worker),
         }
         task

@@ -164,8 +164,8 @@ impl Due {
                 shared.interrupt(task);
             }
             Due::Release(worker) => {
+                shared.queues.nudge(worker);
                 shared.notify(worker);
-                shared.queues.interrupt(worker);
             }
         }
     }

@@ -79,8 +79,12 @@ impl SignalTimer {
             let started = std::thread::Builder::new()
                 .name("parcae-signals".into())
                 .spawn(move || timer.run(&shared));
-            // If no thread can be started, workers still look between two tasks.
+            // If no thread can be started, workers still look between two tasks; the next deadline
+            // tries again.
             *thread = started.ok();
+            if thread.is_none() {
+                self.horizon.forget();
+            }
         }
     }
 

@@ -404,11 +404,17 @@ impl ContextNode {
             return;
         };
         let waiter = shared.queues.revoke_context(index, shared.now());
+        // Its worker may sleep until there would have been budget.
+        shared.notify(shared.queues.worker_of(index));
         self.token.cancel_because(CancelReason::Explicit);
         if let Some(waiter) = waiter {
             self.id.record(AuditEvent::Revoked);
             waiter.into_iter().for_each(|waiter| shared.unpark(waiter));
         }
+        // One that began to wait before the token was cancelled has not seen that, and is woken; one
+        // that begins now sees it.
+        let late = shared.queues.take_context_waiter(index);
+        late.into_iter().for_each(|waiter| shared.unpark(waiter));
     }
 }
 

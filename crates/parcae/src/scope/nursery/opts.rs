@@ -15,7 +15,7 @@ use crate::sched::timers::Due;
 use crate::sched::worker::{self, Worker};
 use crate::scope::budget::{Budget, BudgetPool, OnExhausted, Slice};
 use crate::scope::cancel::{CancelNode, CancelToken, OnCancel};
-use crate::scope::cap::{CapContext, CapExec, CapFs, CapNet, ContextNode, IoAuthority};
+use crate::scope::cap::{CapContext, CapExec, CapFs, CapNet, ContextNode, IoAuthority, Issuer};
 use crate::scope::cx::{Frame, Inherited, Shares, TaskSettings, TurnLength};
 use crate::scope::tally::Tallies;
 use crate::stack::StackSize;
@@ -479,9 +479,7 @@ impl NurseryOpts {
         if let Some(recharge) = &self.recharge {
             recharge.check_issuer(&frame.settings().issuer)?;
         }
-        if let Some(context) = &self.context {
-            context.bind(&frame.settings().issuer)?;
-        }
+        self.check_context(&frame.settings().issuer)?;
         let tenant = self.tenant(frame.settings())?;
         let shares = if self.budget.is_some() { Shares::Nothing } else { Shares::All };
         let outer = frame.settings();
@@ -493,6 +491,11 @@ impl NurseryOpts {
         core.settings.owner = frame.record().id();
         core.outer = frame.seen().nursery.get();
         Ok((core, shares))
+    }
+
+    /// Checks that a nursery of this issuer may be bound to the context, if one is named.
+    pub(crate) fn check_context(&self, issuer: &Arc<Issuer>) -> Result<()> {
+        self.context.as_ref().map_or(Ok(()), |context| context.bind(issuer))
     }
 
     /// The core of a nursery with this pool, cancelled by this node; of no task.

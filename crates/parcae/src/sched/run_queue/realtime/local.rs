@@ -6,7 +6,7 @@ use crate::base::time::Nanos;
 use crate::sched::queue::Chain;
 use crate::sched::task::{Task, TaskRef};
 use crate::sched::timers::{Expire, NEVER, STEP};
-use parcae_core::context::{Refused, Stop, Urgency};
+use parcae_core::context::{PartyId, Refused, Stop, Urgency};
 use std::ptr::NonNull;
 use std::sync::Weak;
 
@@ -32,10 +32,12 @@ pub(super) struct RealtimeRun {
 pub(super) enum Chosen {
     /// Nothing that may run; when there will be something.
     Nothing { earliest: Nanos },
+    /// A task of a context that was revoked: it runs without one from now on.
+    Revoked(NonNull<Task>),
     Task {
         task: NonNull<Task>,
-        /// When it has to stop; `None` if its context was revoked.
-        until: Option<Nanos>,
+        /// When it has to stop.
+        until: Nanos,
         /// When another context has budget again.
         earliest: Nanos,
     },
@@ -46,9 +48,9 @@ pub(super) struct RealtimeWorker {
     ready: [Chain<Task>; PER_WORKER],
     /// Slots with ready tasks, as bits.
     waiting: u32,
-    /// The release of the next job of each slot, told to the context when it wakes up; `NEVER` if
-    /// none is expected.
-    release: [Nanos; PER_WORKER],
+    /// The release of the next job of each slot, told to the context when it wakes up, and the party
+    /// that expects it; `None` if none is expected.
+    release: [Option<(PartyId, Nanos)>; PER_WORKER],
     pub(super) run: Option<RealtimeRun>,
     /// Ops that were left in the turn of the running task when time last passed.
     left: u64,
@@ -61,7 +63,7 @@ impl RealtimeWorker {
         RealtimeWorker {
             ready: std::array::from_fn(|_| Chain::new()),
             waiting: 0,
-            release: [NEVER; PER_WORKER],
+            release: [None; PER_WORKER],
             run: None,
             left: 0,
             armed: 0,
@@ -114,9 +116,9 @@ impl RealtimeWorker {
     /// The context becomes ready: at the release of its job, if one is expected, or now.
     fn wake(&mut self, table: &mut ContextTable, slot: usize, now: Nanos) {
         let Some((_, party)) = table.live(slot) else { return };
-        let at = match self.release[slot] {
+        let at = match self.release_of(table, slot) {
             release if release <= now => {
-                self.release[slot] = NEVER;
+                self.release[slot] = None;
                 release
             }
             _ => now,
@@ -125,8 +127,17 @@ impl RealtimeWorker {
     }
 
     /// The next job of the context is released at this time.
-    pub(super) fn expect_job(&mut self, slot: usize, release: Nanos) {
-        self.release[slot] = release;
+    pub(super) fn expect_job(&mut self, table: &ContextTable, slot: usize, release: Nanos) {
+        self.release[slot] = table.live(slot).map(|(_, party)| (party, release));
+    }
+
+    /// The release that the context in this slot expects; `NEVER` if it expects none. One that an
+    /// earlier context of the slot has left is none.
+    fn release_of(&self, table: &ContextTable, slot: usize) -> Nanos {
+        match (self.release[slot], table.live(slot)) {
+            (Some((party, release)), Some((_, live))) if party == live => release,
+            _ => NEVER,
+        }
     }
 
     // ----- runs -------------------------------------------------------------------------
@@ -140,7 +151,8 @@ impl RealtimeWorker {
     ) -> Option<(Nanos, Option<Weak<dyn Expire>>)> {
         let RealtimeRun { slot, began, .. } = self.run.take()?;
         let ready = self.has_ready(slot);
-        let goes_on = ready && self.release[slot] == NEVER;
+        // A task that yields before it waits for its release has not ended its job by that.
+        let goes_on = ready && self.release_of(table, slot) > now;
         let why = if goes_on { Stop::Preempted } else { Stop::Blocked };
         let charge = table.contexts.stop(now, why); // an error: it was revoked
         if ready && !goes_on {
@@ -155,9 +167,8 @@ impl RealtimeWorker {
         let (mut best, mut earliest): (Option<(Urgency, usize)>, _) = (None, NEVER);
         for slot in self.slots() {
             let Some((context, party)) = table.live(slot) else {
-                let task = self.pop(slot);
-                let Some(task) = task else { continue };
-                return Chosen::Task { task, until: None, earliest };
+                let Some(task) = self.pop(slot) else { continue };
+                return Chosen::Revoked(task);
             };
             let ready = table.contexts.ready_at(context).unwrap_or(NEVER);
             if ready > now {
@@ -184,7 +195,7 @@ impl RealtimeWorker {
         };
         let until = now.saturating_add(grant.limit);
         self.run = Some(RealtimeRun { slot, began: now, until });
-        Chosen::Task { task, until: Some(until), earliest }
+        Chosen::Task { task, until, earliest }
     }
 
     /// Whether the task that runs is to let another one run; and until when it may go on, if it

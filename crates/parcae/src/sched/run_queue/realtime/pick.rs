@@ -5,7 +5,7 @@ use super::{ContextFigures, ContextNotice, JobPlan, RealtimeTable, RealtimeWorke
 use crate::base::error::ContextRefused;
 use crate::base::time::Nanos;
 use crate::sched::run_queue::{PickHooks, RunQueue, RunQueues, TaskGuard};
-use crate::sched::task::{ContextIndex, Lane, Task, TaskRef};
+use crate::sched::task::{Binding, ContextIndex, Lane, Task, TaskRef, Traits};
 use crate::sched::timers::{Expire, NEVER};
 use parcae_core::context::Params;
 use std::ptr::NonNull;
@@ -34,11 +34,27 @@ impl RunQueues {
         context: ContextIndex,
         now: Nanos,
     ) -> Option<Option<TaskRef>> {
-        let table = self.realtime()?;
-        let (worker, _) = table.home(context);
-        let revoked = table.revoke(context, now);
-        self.interrupt(worker);
+        let revoked = self.realtime()?.revoke(context, now);
+        self.nudge(self.worker_of(context));
         revoked
+    }
+
+    /// The worker has to look at its contexts again. The caller announces it, as a push.
+    pub(crate) fn nudge(&self, worker: usize) {
+        if let Some(table) = self.realtime() {
+            table.nudge(worker);
+        }
+        self.interrupt(worker);
+    }
+
+    /// Whether a worker has been [nudged](RunQueues::nudge) and has not looked since then.
+    pub(in crate::sched::run_queue) fn is_nudged(&self, worker: usize) -> bool {
+        self.realtime().is_some_and(|table| table.is_nudged(worker))
+    }
+
+    /// The task that waits for events of a context, to be woken.
+    pub(crate) fn take_context_waiter(&self, context: ContextIndex) -> Option<TaskRef> {
+        self.realtime()?.take_waiter(context)
     }
 
     /// The last reference to a context is gone.
@@ -106,6 +122,7 @@ impl RunQueue {
         if hooks.is_due() {
             return None; // a deadline may wake a task that is more urgent: the loop acts on it
         }
+        table.take_nudge(self.worker);
         self.empty_inbox_pinned(hooks);
         self.sort_realtime(table, hooks);
         self.end_realtime_run(table, hooks); // of a task that has ended
@@ -113,18 +130,27 @@ impl RunQueue {
             return None;
         }
         let now = hooks.now();
-        let found = self.with_realtime(table, |local| {
-            let mut contexts = table.of(self.worker);
-            (local.choose(&mut contexts, now), contexts.collect())
-        });
-        let (found, wakes) = found;
-        let (task, until, earliest) = match found {
-            Chosen::Nothing { earliest } => (None, None, earliest),
-            Chosen::Task { task, until, earliest } => {
-                (Some(TaskGuard::new(self, task)), until, earliest)
+        let (task, until, earliest) = loop {
+            let (found, wakes) = self.with_realtime(table, |local| {
+                let mut contexts = table.of(self.worker);
+                (local.choose(&mut contexts, now), contexts.collect())
+            });
+            let found = match found {
+                Chosen::Nothing { earliest } => Some((None, NEVER, earliest)),
+                Chosen::Task { task, until, earliest } => {
+                    Some((Some(TaskGuard::new(self, task)), until, earliest))
+                }
+                Chosen::Revoked(task) => {
+                    // SAFETY: chosen, hence ours and in no queue.
+                    unsafe { self.release_from_context(task) };
+                    None
+                }
+            };
+            wake_all(wakes, hooks);
+            if let Some(found) = found {
+                break found;
             }
         };
-        wake_all(wakes, hooks);
         if self.with_realtime(table, |local| local.must_arm(earliest, now)) {
             hooks.arm_release(earliest);
         }
@@ -132,8 +158,28 @@ impl RunQueue {
         self.count_realtime_pick(hooks);
         self.realtime_begins(table, task, hooks);
         self.all().running.begins(self.worker, task, 0);
-        hooks.look_up_at(until.unwrap_or(NEVER));
+        hooks.look_up_at(until);
         Some(task)
+    }
+
+    /// A task whose context was revoked waits with the tasks that have none, from now on.
+    ///
+    /// # Safety
+    ///
+    /// As for [`push_pinned`](RunQueue::push_pinned).
+    unsafe fn release_from_context(&self, task: NonNull<Task>) {
+        // SAFETY: the caller's, so that nobody else uses its traits.
+        let traits = unsafe { &task.as_ref().traits };
+        let free = Traits { lane: Lane::Normal, binding: Binding::STAYS, ..traits.get() };
+        traits.set(free);
+        // SAFETY: as the caller says.
+        unsafe { self.push_pinned(task, Lane::Normal) };
+    }
+
+    /// Whether tasks of contexts are not in the chains of their contexts yet.
+    pub(in crate::sched::run_queue) fn has_unsorted(&self) -> bool {
+        // SAFETY: the reference ends with the statement.
+        unsafe { !self.pinned()[Lane::Realtime as usize].is_empty() }
     }
 
     /// Every so many picks the worker looks for events of descriptors.
@@ -289,7 +335,10 @@ impl RunQueue {
         let plan = table.next_job(context, hooks.now())?;
         if plan.number > 0 {
             let (_, slot) = table.home(context);
-            self.with_realtime(table, |local| local.expect_job(slot, plan.release));
+            let expect = |local: &mut RealtimeWorker| {
+                local.expect_job(&table.of(self.worker), slot, plan.release);
+            };
+            self.with_realtime(table, expect);
         }
         Some(plan)
     }

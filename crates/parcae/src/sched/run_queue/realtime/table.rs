@@ -11,7 +11,7 @@ use parcae_core::admission::{self, Demand};
 use parcae_core::context::{ContextId, ContextSlot, Contexts, EventKind, PartyId, PartySlot};
 use parcae_core::context::{Params, Usage};
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError, Weak};
 
 /// An event of a context: how often it happened since it was last asked for, when last, and the
@@ -127,6 +127,10 @@ impl ContextTable {
 
 /// Both parts of a worker.
 pub(super) struct WorkerContexts {
+    /// The worker has to look at its contexts again, although no task was pushed: one was revoked,
+    /// or has budget again. To the idle protocol it is a queue: set before it is announced, seen by
+    /// the last look before sleep, and taken at the next pick.
+    nudged: AtomicBool,
     table: Lock<ContextTable>,
     local: UnsafeCell<RealtimeWorker>,
 }
@@ -151,6 +155,7 @@ pub(crate) struct RealtimeTable {
 impl RealtimeTable {
     pub(in crate::sched::run_queue) fn new(slots: usize, deterministic: bool) -> RealtimeTable {
         let worker = |worker| WorkerContexts {
+            nudged: AtomicBool::new(false),
             table: Lock::new(ContextTable::new(worker)),
             local: UnsafeCell::new(RealtimeWorker::new()),
         };
@@ -166,6 +171,30 @@ impl RealtimeTable {
     pub(in crate::sched::run_queue) fn home(&self, context: ContextIndex) -> (usize, usize) {
         let home = self.homes[context.get()].load(Ordering::Relaxed) as usize; // see the field
         (home / PER_WORKER, home % PER_WORKER)
+    }
+
+    pub(super) fn nudge(&self, worker: usize) {
+        // Release: pairs with the Acquire in `take_nudge`. Ordered against the last look before
+        // sleep by the fence of the announcement that follows.
+        self.workers[worker].nudged.store(true, Ordering::Release);
+    }
+
+    pub(super) fn is_nudged(&self, worker: usize) -> bool {
+        self.workers[worker].nudged.load(Ordering::Relaxed) // see `nudge`
+    }
+
+    /// The worker looks at its contexts now.
+    pub(super) fn take_nudge(&self, worker: usize) {
+        let nudged = &self.workers[worker].nudged;
+        if nudged.load(Ordering::Relaxed) {
+            nudged.swap(false, Ordering::Acquire); // pairs with the Release in `nudge`
+        }
+    }
+
+    /// The task that waits for events of a context.
+    pub(super) fn take_waiter(&self, context: ContextIndex) -> Option<TaskRef> {
+        let (worker, slot) = self.home(context);
+        self.of(worker).slots[slot].as_mut()?.waiter.take()
     }
 
     /// The contexts of a worker.
@@ -200,7 +229,7 @@ impl RealtimeTable {
         let index = index.ok_or(ContextRefused::Full { most: Binding::CONTEXTS })?;
         let allowed = |worker: &usize| {
             u8::try_from(*worker).is_ok_and(|worker| params.workers.contains(worker))
-                && self.of(*worker).contexts.vacant() > 0
+                && self.of(*worker).has_room()
         };
         let sets: Vec<(usize, Vec<Demand>)> = (0..workers)
             .filter(allowed)
@@ -292,6 +321,12 @@ impl RealtimeTable {
 }
 
 impl ContextTable {
+    /// Whether there is room for another context. One that was revoked keeps its slot until the last
+    /// task that was bound to it has ended.
+    fn has_room(&self) -> bool {
+        self.contexts.vacant() > 0 && self.slots.iter().any(Option::is_none)
+    }
+
     /// Adds a context; there is room for it.
     fn insert(
         &mut self,

@@ -161,14 +161,14 @@ impl Frame {
             let short = Shortfall { resource: Resource::Ops, needed, left };
             let error = Error::short(short).in_task(|| self.info());
             // The owner may wait, for which there is no bound.
-            let place = self.bound.take();
+            let put_back = PutBack { frame: self, bound: self.bound.take() };
             self.divide_whole(bound);
             let answer = match bound.owner.try_borrow_mut() {
                 Ok(mut owner) => owner(error),
                 Err(_) => Err(error), // the owner's own code has set a bound
             };
             let turn = self.ops_left();
-            self.bound.set(place);
+            drop(put_back);
             match answer {
                 Ok(0) => bound.refused.replace(Some(Error::short(short))),
                 Ok(more) => {
@@ -189,6 +189,18 @@ impl Frame {
         let turn = self.slice.take() + self.turn.get() + bound.aside.take();
         self.turn.set(turn);
         self.set_balance(balance);
+    }
+}
+
+/// Puts a bound back that its owner was asked without, also if the owner unwinds.
+struct PutBack<'f> {
+    frame: &'f Frame,
+    bound: Option<NonNull<OpsBound<'static>>>,
+}
+
+impl Drop for PutBack<'_> {
+    fn drop(&mut self) {
+        self.frame.bound.set(self.bound);
     }
 }
 
