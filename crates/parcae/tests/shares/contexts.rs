@@ -99,6 +99,42 @@ fn a_bound_on_ops_is_exact_on_a_context() {
     }
 }
 
+/// A task that goes on after its context was revoked takes turns with those without a context.
+#[test]
+fn a_revoked_task_that_goes_on_delays_no_context() {
+    for seed in 0..5 {
+        let rt = one_worker(seed);
+        let rogue = rt.admit(ContextOpts::new(ms(1), ms(10))).unwrap();
+        let steady = rt.admit(ContextOpts::new(ms(2), ms(10))).unwrap();
+        let ended = AtomicU64::new(0);
+        rt.run(|cx| {
+            cx.nursery_with(NurseryOpts::new().on_failure(OnFailure::Isolate), |n| {
+                let ended = &ended;
+                let goes_on = move |_: &u64| ended.load(Ordering::Relaxed) == 0;
+                n.spawn_with(SpawnOpts::new().context(&rogue), move |cx| {
+                    (0..1_000_000).take_while(goes_on).for_each(|_| drop(cx.checkpoint()));
+                    Ok(())
+                })?;
+                let jobs = n.spawn_with(SpawnOpts::new().context(&steady), |cx| {
+                    (0..10).try_for_each(|_| {
+                        cx.next_period()?;
+                        work(cx, 1_000)
+                    })
+                })?;
+                cx.sleep(ms(3))?;
+                rogue.revoke();
+                jobs.join()?;
+                ended.store(1, Ordering::Relaxed);
+                Ok(())
+            })
+        })
+        .unwrap();
+        let stats = steady.stats();
+        assert_eq!((stats.jobs >= 9, stats.late), (true, 0), "seed {seed}: {stats:?}");
+        assert!(rogue.is_revoked());
+    }
+}
+
 /// Each of four workers takes what it can.
 #[test]
 fn admission_spreads_contexts_over_workers() {

@@ -411,8 +411,8 @@ impl ContextNode {
             self.id.record(AuditEvent::Revoked);
             waiter.into_iter().for_each(|waiter| shared.unpark(waiter));
         }
-        // One that began to wait before the token was cancelled has not seen that, and is woken; one
-        // that begins now sees it.
+        // One that began to wait before the token was cancelled has not seen that, and is woken;
+        // one that begins now sees it.
         let late = shared.queues.take_context_waiter(index);
         late.into_iter().for_each(|waiter| shared.unpark(waiter));
     }

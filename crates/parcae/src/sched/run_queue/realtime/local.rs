@@ -48,8 +48,8 @@ pub(super) struct RealtimeWorker {
     ready: [Chain<Task>; PER_WORKER],
     /// Slots with ready tasks, as bits.
     waiting: u32,
-    /// The release of the next job of each slot, told to the context when it wakes up, and the party
-    /// that expects it; `None` if none is expected.
+    /// The release of the next job of each slot, told to the context when it wakes up, and the
+    /// party that expects it; `None` if none is expected.
     release: [Option<(PartyId, Nanos)>; PER_WORKER],
     pub(super) run: Option<RealtimeRun>,
     /// Ops that were left in the turn of the running task when time last passed.

@@ -168,7 +168,7 @@ impl RunQueue {
     ///
     /// As for [`push_pinned`](RunQueue::push_pinned).
     unsafe fn release_from_context(&self, task: NonNull<Task>) {
-        // SAFETY: the caller's, so that nobody else uses its traits.
+        // SAFETY: the caller owns the task, and its traits with it.
         let traits = unsafe { &task.as_ref().traits };
         let free = Traits { lane: Lane::Normal, binding: Binding::STAYS, ..traits.get() };
         traits.set(free);

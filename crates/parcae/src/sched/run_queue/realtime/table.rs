@@ -186,6 +186,7 @@ impl RealtimeTable {
     /// The worker looks at its contexts now.
     pub(super) fn take_nudge(&self, worker: usize) {
         let nudged = &self.workers[worker].nudged;
+        // Relaxed: a hint; the swap decides.
         if nudged.load(Ordering::Relaxed) {
             nudged.swap(false, Ordering::Acquire); // pairs with the Release in `nudge`
         }
@@ -321,8 +322,8 @@ impl RealtimeTable {
 }
 
 impl ContextTable {
-    /// Whether there is room for another context. One that was revoked keeps its slot until the last
-    /// task that was bound to it has ended.
+    /// Whether there is room for another context. One that was revoked keeps its slot until the
+    /// last task that was bound to it has ended.
     fn has_room(&self) -> bool {
         self.contexts.vacant() > 0 && self.slots.iter().any(Option::is_none)
     }
