@@ -86,6 +86,8 @@ doctests! {
     howto_http "howto/http.md"
     howto_actors "howto/actors.md"
     howto_supervise "howto/supervise.md"
+    howto_fund_a_tree "howto/fund-a-tree.md"
+    howto_test_actors "howto/test-actors.md"
     howto_ctrl_c "howto/ctrl-c.md"
     howto_blocking "howto/blocking-calls.md"
     howto_async "howto/async-crates.md"
