@@ -113,10 +113,14 @@ pub mod lab {
     //! timers, [atomics](crate::sync::atomic), [`point!`](crate::point!)) another task may go on;
     //! [strategies](Strategy) choose it. [`check`](crate::check) has the defaults for a test,
     //! [`Explore`] the settings.
+    //!
+    //! A run on threads can be [recorded](crate::runtime::Builder::record), and repeated here:
+    //! [`Explore::retrace`].
 
     pub use crate::api::lab::{
-        Divergence, Explore, Failure, FailureKind, Faults, History, Report, Run, RunState,
-        TaskStatus, TokenError, TracedOp, always, conserved, eventually, point, within,
+        Divergence, Explore, Failure, FailureKind, Faults, History, Record, RecordError,
+        RecordOpts, Report, Retraced, Run, RunState, Strayed, TaskStatus, TokenError, TracedOp,
+        always, conserved, eventually, point, within,
     };
     pub use crate::sched::lab::{
         OpKind, RunEvent, RunStep, Strategy, TaskChange, TaskLabel, UnknownStrategy,

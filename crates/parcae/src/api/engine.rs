@@ -72,6 +72,8 @@ pub struct EngineOpts {
     pub measure: Measure,
     /// The monitor of the workers.
     pub monitor: MonitorOpts,
+    /// Words of the journal of each worker; `None` for none.
+    pub journal: Option<usize>,
 }
 
 impl Default for EngineOpts {
@@ -93,6 +95,7 @@ impl Default for EngineOpts {
             on_deadlock: None,
             measure: Measure::Counters,
             monitor: MonitorOpts::default(),
+            journal: None,
         }
     }
 }
@@ -156,6 +159,7 @@ impl Engine {
             deterministic: opts.deterministic,
             sockets: opts.sockets,
             measure_times: opts.measure == Measure::Times,
+            journal: opts.journal,
             temporary: temporary.len(),
             temporary_idle: opts.monitor.temporary_idle,
             probe_signal: opts.monitor.signal,

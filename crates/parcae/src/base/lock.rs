@@ -23,6 +23,15 @@
 //! no wake-ups, so none can be lost; the price is up to one nap more when a holder is preempted for
 //! long.
 //!
+//! # Tags
+//!
+//! A free lock has a *tag*: 0, or a number of the worker that did the last recorded operation on
+//! the guarded object (`sched::journal`). A recorded operation takes the lock with
+//! [`lock_as`](Lock::lock_as), whose compare-and-swap expects the caller's own tag. So it costs the
+//! same whether or not it is recorded, as long as one worker uses the object, and it fails where
+//! the worker changes: there the caller is told, under the lock. Every other section leaves the tag
+//! as it is. Where nothing is recorded all tags are 0.
+//!
 //! # Not for
 //!
 //! Sections that run code of the program, that wait, or that are long. The lock is not fair, and a
@@ -33,7 +42,7 @@
 //! itself.
 
 #[cfg(any(test, not(loom)))]
-use crate::base::shim::atomic::{AtomicUsize, Ordering};
+use crate::base::shim::atomic::{AtomicU32, Ordering};
 #[cfg(not(loom))]
 use crate::base::shim::cell::UnsafeCell;
 #[cfg(not(loom))]
@@ -45,10 +54,11 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 #[cfg(not(loom))]
 use std::time::Duration;
 
+/// The tag of an object of which no operation is recorded. Tags are even.
+pub(crate) const UNTAGGED: u32 = 0;
+/// The word of a lock that is taken; any other one is the tag of a free lock.
 #[cfg(any(test, not(loom)))]
-const FREE: usize = 0;
-#[cfg(any(test, not(loom)))]
-const TAKEN: usize = 1;
+const TAKEN: u32 = 1;
 
 /// Spin-loop hints of the first round.
 #[cfg(not(loom))]
@@ -65,32 +75,38 @@ const YIELDS: u32 = 16;
 #[cfg(not(loom))]
 const NAP: Duration = Duration::from_micros(50);
 
-/// State of a lock: free or taken.
+/// State of a lock: free, with its tag, or taken.
 #[cfg(any(test, not(loom)))]
-struct Word(AtomicUsize);
+struct Word(AtomicU32);
 
 #[cfg(any(test, not(loom)))]
 impl Word {
-    #[inline]
-    fn try_take(&self) -> bool {
+    /// Takes the lock if it is free and has this tag.
+    #[inline(always)]
+    fn try_take(&self, tag: u32) -> bool {
         // Acquire: pairs with the Release in `give_back`.
-        self.0.compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        self.0.compare_exchange(tag, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    #[inline]
-    fn give_back(&self) {
-        self.0.store(FREE, Ordering::Release); // pairs with the Acquire in `try_take`
+    #[inline(always)]
+    fn give_back(&self, tag: u32) {
+        self.0.store(tag, Ordering::Release); // pairs with the Acquire in `try_take`
     }
 
-    /// Whether the lock seems to be free. Does not take the cache line away from the holder.
-    #[cfg(not(loom))]
-    fn looks_free(&self) -> bool {
-        self.0.load(Ordering::Relaxed) == FREE // a hint; `try_take` decides
+    /// Takes the lock if it is free, whatever its tag. Does not take the cache line away from a
+    /// holder.
+    #[cfg(any(test, not(loom)))]
+    fn try_take_any(&self) -> bool {
+        let tag = self.0.load(Ordering::Relaxed); // a hint; `try_take` decides
+        tag != TAKEN && self.try_take(tag)
     }
 
     #[cfg(not(loom))]
     #[cold]
     fn take_contended(&self) {
+        if self.try_take_any() {
+            return; // it has another tag
+        }
         let mut round = 0_u32;
         loop {
             if round < SPINS {
@@ -101,7 +117,7 @@ impl Word {
             } else {
                 std::thread::sleep(NAP);
             }
-            if self.looks_free() && self.try_take() {
+            if self.try_take_any() {
                 return;
             }
             round = round.saturating_add(1);
@@ -113,6 +129,8 @@ impl Word {
 #[cfg(not(loom))]
 pub(crate) struct Lock<T> {
     word: Word,
+    /// The tag that the lock has when it is free again. Used by the holder.
+    tag: UnsafeCell<u32>,
     value: UnsafeCell<T>,
 }
 
@@ -128,22 +146,49 @@ impl<T> UnwindSafe for Lock<T> {}
 #[cfg(not(loom))]
 impl<T> Lock<T> {
     pub(crate) const fn new(value: T) -> Lock<T> {
-        Lock { word: Word(AtomicUsize::new(FREE)), value: UnsafeCell::new(value) }
+        let (word, tag) = (Word(AtomicU32::new(UNTAGGED)), UnsafeCell::new(UNTAGGED));
+        Lock { word, tag, value: UnsafeCell::new(value) }
     }
 
     #[inline]
     pub(crate) fn lock(&self) -> Guard<'_, T> {
-        if !self.word.try_take() {
+        if !self.word.try_take(UNTAGGED) {
             self.word.take_contended();
         }
         Guard(self, PhantomData)
+    }
+
+    /// As [`lock`](Lock::lock), for an operation of a worker with this tag. If the last one was
+    /// that of another worker, `taken_over` is called with its tag, under the lock; it neither
+    /// waits nor panics.
+    /// A caller with the tag [`UNTAGGED`] is not recorded, and leaves the tag as it is.
+    #[inline(always)]
+    pub(crate) fn lock_as(&self, tag: u32, taken_over: fn(u32)) -> Guard<'_, T> {
+        if !self.word.try_take(tag) {
+            self.take_over(tag, taken_over);
+        }
+        Guard(self, PhantomData)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn take_over(&self, tag: u32, taken_over: fn(u32)) {
+        self.word.take_contended();
+        if tag == UNTAGGED {
+            return;
+        }
+        // SAFETY: this thread has the lock.
+        let before = self.tag.with_mut(|place| unsafe { place.replace(tag) });
+        if before != tag && before != UNTAGGED {
+            taken_over(before);
+        }
     }
 
     /// `None` if the lock is taken.
     #[inline]
     pub(crate) fn try_lock(&self) -> Option<Guard<'_, T>> {
         // Not `then_some`, which would make and drop a guard, and so release another thread's lock.
-        self.word.try_take().then(|| Guard(self, PhantomData))
+        self.word.try_take_any().then(|| Guard(self, PhantomData))
     }
 }
 
@@ -176,7 +221,9 @@ impl<T> DerefMut for Guard<'_, T> {
 impl<T> Drop for Guard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        self.0.word.give_back();
+        // SAFETY: this thread has the lock.
+        let tag = self.0.tag.with(|tag| unsafe { *tag });
+        self.0.word.give_back(tag);
     }
 }
 
@@ -195,6 +242,10 @@ impl<T> Lock<T> {
 
     pub(crate) fn lock(&self) -> Guard<'_, T> {
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    pub(crate) fn lock_as(&self, _: u32, _: fn(u32)) -> Guard<'_, T> {
+        self.lock()
     }
 
     pub(crate) fn try_lock(&self) -> Option<Guard<'_, T>> {
@@ -217,14 +268,14 @@ mod models {
     // SAFETY: as above.
     unsafe impl Send for World {}
 
-    /// Counts under the lock, if it is free.
-    fn count(world: &World) -> usize {
-        if !world.0.try_take() {
+    /// Counts under the lock, if it is free, and leaves it with this tag.
+    fn count(world: &World, tag: u32) -> usize {
+        if !world.0.try_take_any() {
             return 0;
         }
         // SAFETY: this thread has the lock.
         world.1.with_mut(|n| unsafe { *n += 1 });
-        world.0.give_back();
+        world.0.give_back(tag);
         1
     }
 
@@ -233,14 +284,15 @@ mod models {
     #[test]
     fn one_at_a_time() {
         explore("lock::one_at_a_time", None, || {
-            let world = Arc::new(World(Word(AtomicUsize::new(FREE)), UnsafeCell::new(0)));
-            let threads: Vec<_> = (0..2)
-                .map(|_| {
+            let world = Arc::new(World(Word(AtomicU32::new(UNTAGGED)), UnsafeCell::new(0)));
+            let threads: Vec<_> = [2, 4]
+                .map(|tag| {
                     let world = Arc::clone(&world);
-                    thread::spawn(move || count(&world) + count(&world))
+                    thread::spawn(move || count(&world, tag) + count(&world, tag))
                 })
+                .into_iter()
                 .collect();
-            let mut done = count(&world);
+            let mut done = count(&world, UNTAGGED);
             done += threads.into_iter().map(|thread| thread.join().unwrap()).sum::<usize>();
             // SAFETY: all others have ended.
             assert_eq!(world.1.with(|n| unsafe { *n }), done);
@@ -252,6 +304,36 @@ mod models {
 mod tests {
     use super::*;
     use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::atomic::AtomicUsize;
+
+    /// Counts the calls; used by one test.
+    static TAKEN_OVER: AtomicU32 = AtomicU32::new(0);
+
+    /// Takes the lock with a tag. Returns whether the caller was told that the tag was another.
+    fn takes_over(lock: &Lock<()>, tag: u32) -> bool {
+        let before = TAKEN_OVER.load(Ordering::Relaxed);
+        drop(lock.lock_as(tag, |_| {
+            TAKEN_OVER.fetch_add(1, Ordering::Relaxed);
+        }));
+        TAKEN_OVER.load(Ordering::Relaxed) > before
+    }
+
+    #[test]
+    fn a_tag_tells_where_the_worker_changes() {
+        let lock = Lock::new(());
+        assert_eq!(
+            [2, 2, 4, 4, 2].map(|tag| takes_over(&lock, tag)),
+            [
+                false, // the first operation
+                false, true, false, true,
+            ]
+        );
+        // Sections that are not recorded leave the tag.
+        drop(lock.lock());
+        drop(lock.try_lock().unwrap());
+        assert!(!takes_over(&lock, UNTAGGED));
+        assert_eq!([2, 4].map(|tag| takes_over(&lock, tag)), [false, true]);
+    }
 
     #[test]
     fn nothing_is_lost_between_threads() {

@@ -16,11 +16,28 @@
 //! assert_eq!(count.into_inner(), 3);
 //! ```
 
+use crate::sched::journal::AtomicOrder;
 use crate::sched::lab::OpKind;
-use crate::sched::worker::point;
+use crate::sched::worker::{atomic_order, point};
 use std::fmt;
+use std::ops::Deref;
 use std::sync::atomic as plain;
 pub use std::sync::atomic::Ordering;
+
+/// An access to an atomic. Others wait for its end while accesses are recorded.
+struct AtomicAccess<'a, T> {
+    value: &'a T,
+    _order: Option<AtomicOrder>,
+}
+
+impl<T> Deref for AtomicAccess<'_, T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        self.value
+    }
+}
 
 /// The methods that all of these types have.
 macro_rules! atomic {
@@ -119,12 +136,13 @@ macro_rules! atomic {
                 self.at(OpKind::Update).fetch_update(set, fetch, next)
             }
 
-            /// A point before an access.
+            /// A point before an access, which is over when the result is dropped.
             #[inline(always)]
             #[track_caller]
-            fn at(&self, kind: OpKind) -> &$plain {
-                point(kind, (&raw const *self).addr());
-                &self.value
+            fn at(&self, kind: OpKind) -> AtomicAccess<'_, $plain> {
+                let address = (&raw const *self).addr();
+                point(kind, address);
+                AtomicAccess { value: &self.value, _order: atomic_order(address) }
             }
         }
 

@@ -71,8 +71,8 @@ impl<W: Wake> Primitive<W> for RawBarrier<W> {
     type State = BarrierState<W>;
     type Key = ();
 
-    fn lock(&self) -> Guard<'_, BarrierState<W>> {
-        self.state.lock()
+    fn short_lock(&self) -> &Lock<BarrierState<W>> {
+        &self.state
     }
 
     fn queue(state: &mut BarrierState<W>) -> &mut Queue<W> {

@@ -10,7 +10,7 @@ use super::primitive::{self, Primitive, WaitOutcome, grant_all_before};
 use crate::base::error::Result;
 use crate::base::lock::{Guard, Lock};
 use crate::sched::lab::OpKind;
-use crate::sched::worker::{forget_address, point_at};
+use crate::sched::worker::{forget_address, lock_recorded, point_at};
 use crate::scope::cx::parking::Deadline;
 use crate::wait::{Grant, Queue, Removed, WaitStanding, Waiter, Wake, Why};
 use std::fmt;
@@ -61,14 +61,14 @@ impl<W> RawCondvar<W> {
 
 impl<W: Wake> RawCondvar<W> {
     pub(super) fn notify_one(&self) {
-        let waiter = self.waiters.lock().grant(Grant::Own);
+        let waiter = lock_recorded(&self.waiters).grant(Grant::Own);
         if let Some(waiter) = waiter {
             waiter.wake();
         }
     }
 
     pub(super) fn notify_all(&self) {
-        let arrivals = self.waiters.lock().arrivals();
+        let arrivals = lock_recorded(&self.waiters).arrivals();
         grant_all_before(self, arrivals, Grant::All);
     }
 
@@ -102,8 +102,8 @@ impl<W: Wake> Primitive<W> for RawCondvar<W> {
     type State = Queue<W>;
     type Key = ();
 
-    fn lock(&self) -> Guard<'_, Queue<W>> {
-        self.waiters.lock()
+    fn short_lock(&self) -> &Lock<Queue<W>> {
+        &self.waiters
     }
 
     fn queue(waiters: &mut Queue<W>) -> &mut Queue<W> {

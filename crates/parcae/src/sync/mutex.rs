@@ -67,7 +67,7 @@ impl<T: ?Sized> Mutex<T> {
     #[track_caller]
     pub fn lock(&self) -> Result<MutexGuard<'_, T>> {
         point_at(OpKind::Lock, &self.raw);
-        if !self.raw.try_lock() {
+        if !self.raw.try_lock_first() {
             wait_forever(&self.raw, 0, Why::Lock("mutex", &self.holder))?;
         }
         Ok(self.guard())
@@ -78,7 +78,7 @@ impl<T: ?Sized> Mutex<T> {
     #[track_caller]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         point_at(OpKind::Lock, &self.raw);
-        self.raw.try_lock().then(|| self.guard())
+        self.raw.try_lock_only().then(|| self.guard())
     }
 
     /// Like [`lock`](Mutex::lock), with a timeout.
@@ -101,7 +101,7 @@ impl<T: ?Sized> Mutex<T> {
     #[track_caller]
     pub fn lock_timeout(&self, time: Duration) -> Result<MutexGuard<'_, T>> {
         point_at(OpKind::Lock, &self.raw);
-        if !self.raw.try_lock() {
+        if !self.raw.try_lock_first() {
             wait_timeout(&self.raw, 0, Why::Lock("mutex", &self.holder), time)?;
         }
         Ok(self.guard())
@@ -125,7 +125,7 @@ impl<T: ?Sized> Mutex<T> {
     #[track_caller]
     pub fn lock_deadline(&self, at: Instant) -> Result<MutexGuard<'_, T>> {
         point_at(OpKind::Lock, &self.raw);
-        if !self.raw.try_lock() {
+        if !self.raw.try_lock_first() {
             wait_deadline(&self.raw, 0, Why::Lock("mutex", &self.holder), at)?;
         }
         Ok(self.guard())

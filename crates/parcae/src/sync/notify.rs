@@ -9,7 +9,7 @@ use super::primitive::{Primitive, grant_all_before, wait_deadline, wait_forever,
 use crate::base::error::Result;
 use crate::base::lock::{Guard, Lock};
 use crate::sched::lab::OpKind;
-use crate::sched::worker::{forget_address, point_at};
+use crate::sched::worker::{forget_address, lock_recorded, point_at};
 use crate::wait::{Grant, Queue, Removed, WaitStanding, Waiter, Wake, Why};
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -66,7 +66,7 @@ impl<W: Wake> RawNotify<W> {
     }
 
     fn notify(&self, grant: impl FnOnce(&mut Queue<W>) -> Option<W>) {
-        let mut state = self.state.lock();
+        let mut state = lock_recorded(&self.state);
         let waiter = grant(&mut state.waiters);
         if waiter.is_none() {
             state.signal = Signal::One;
@@ -78,12 +78,12 @@ impl<W: Wake> RawNotify<W> {
     }
 
     pub(super) fn notify_all(&self) {
-        let arrivals = self.state.lock().waiters.arrivals();
+        let arrivals = lock_recorded(&self.state).waiters.arrivals();
         grant_all_before(self, arrivals, Grant::All);
     }
 
     pub(super) fn set(&self) {
-        let mut state = self.state.lock();
+        let mut state = lock_recorded(&self.state);
         state.signal = Signal::All; // from now on no waiter joins the queue
         let arrivals = state.waiters.arrivals();
         drop(state);
@@ -91,7 +91,7 @@ impl<W: Wake> RawNotify<W> {
     }
 
     fn take(&self) -> bool {
-        self.state.lock().take()
+        lock_recorded(&self.state).take()
     }
 }
 
@@ -106,8 +106,8 @@ impl<W: Wake> Primitive<W> for RawNotify<W> {
     type State = NotifyState<W>;
     type Key = ();
 
-    fn lock(&self) -> Guard<'_, NotifyState<W>> {
-        self.state.lock()
+    fn short_lock(&self) -> &Lock<NotifyState<W>> {
+        &self.state
     }
 
     fn queue(state: &mut NotifyState<W>) -> &mut Queue<W> {
@@ -325,7 +325,7 @@ impl Event {
     #[track_caller]
     pub fn reset(&self) {
         point_at(OpKind::Notify, &self.raw);
-        self.raw.state.lock().signal = Signal::None;
+        lock_recorded(&self.raw.state).signal = Signal::None;
     }
 
     /// Whether the flag is set at this moment. Not a checkpoint: a polling loop needs one of its

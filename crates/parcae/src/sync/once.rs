@@ -11,7 +11,7 @@ use crate::base::error::Result;
 use crate::base::shim::atomic::{AtomicUsize, Ordering};
 use crate::base::shim::cell::UnsafeCell;
 use crate::sched::lab::OpKind;
-use crate::sched::worker::point_at;
+use crate::sched::worker::{atomic_order, point_at};
 use std::fmt;
 
 /// A cell that is initialised once, by the first caller. Other callers wait meanwhile.
@@ -106,6 +106,7 @@ impl<T> OnceCell<T> {
     #[track_caller]
     pub fn get(&self) -> Option<&T> {
         point_at(OpKind::Load, &self.slot);
+        let _order = atomic_order((&raw const self.slot).cast::<()>().addr());
         self.slot.get()
     }
 

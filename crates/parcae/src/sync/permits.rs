@@ -20,7 +20,7 @@
 use super::constructor;
 use super::primitive::{Primitive, grant_all_before};
 use crate::base::lock::{Guard, Lock};
-use crate::sched::worker::forget_address;
+use crate::sched::worker::{forget_address, lock_recorded};
 use crate::wait::{Batch, Grant, Queue, Removed, WaitStanding, Wake};
 
 pub(super) struct Permits<W> {
@@ -50,12 +50,12 @@ impl<W> Permits<W> {
     }
 
     pub(super) fn try_take(&self, wanted: usize) -> bool {
-        self.state.lock().try_take(wanted)
+        lock_recorded(&self.state).try_take(wanted)
     }
 
     /// Removes up to `wanted` free permits for good. Returns the number removed.
     pub(super) fn forget(&self, wanted: usize) -> usize {
-        let mut state = self.state.lock();
+        let mut state = lock_recorded(&self.state);
         let taken = wanted.min(state.free);
         state.free -= taken;
         taken
@@ -75,14 +75,14 @@ impl<W> PermitState<W> {
 impl<W: Wake> Permits<W> {
     /// Adds permits, and serves the queue.
     pub(super) fn give(&self, permits: usize) {
-        let mut state = self.state.lock();
+        let mut state = lock_recorded(&self.state);
         state.free = state.free.checked_add(permits).expect("the number of permits overflows");
         self.serve(state);
     }
 
     /// Fails all waiters and all later callers.
     pub(super) fn close(&self) {
-        let mut state = self.state.lock();
+        let mut state = lock_recorded(&self.state);
         state.closed = true; // from now on no waiter joins the queue
         let arrivals = state.waiters.arrivals();
         drop(state);
@@ -124,8 +124,8 @@ impl<W: Wake> Primitive<W> for Permits<W> {
     type State = PermitState<W>;
     type Key = usize;
 
-    fn lock(&self) -> Guard<'_, PermitState<W>> {
-        self.state.lock()
+    fn short_lock(&self) -> &Lock<PermitState<W>> {
+        &self.state
     }
 
     fn queue(state: &mut PermitState<W>) -> &mut Queue<W, usize> {

@@ -15,7 +15,9 @@
 //!    is lost.
 
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::lock::Guard;
+use crate::base::lock::{Guard, Lock};
+use crate::sched::lab::is_any_alive;
+use crate::sched::worker::lock_recorded;
 use crate::scope::cx;
 use crate::scope::cx::parking::{Deadline, Ended, borrowed_waiter, charge, wait_in_queue};
 use crate::wait::{Batch, Grant, Queue, Removed, WaitNode, Waitable, Waiter, Wake, Why};
@@ -28,7 +30,12 @@ pub(super) trait Primitive<W: Wake> {
     /// The waiter's request, such as a number of permits.
     type Key: Copy;
 
-    fn lock(&self) -> Guard<'_, Self::State>;
+    /// The short lock.
+    fn short_lock(&self) -> &Lock<Self::State>;
+
+    fn lock(&self) -> Guard<'_, Self::State> {
+        self.short_lock().lock()
+    }
 
     fn queue(state: &mut Self::State) -> &mut Queue<W, Self::Key>;
 
@@ -102,7 +109,7 @@ pub(super) unsafe fn begin<W: Wake, P: Primitive<W>>(
     key: P::Key,
     waiter: impl FnOnce() -> W,
 ) -> Option<Grant> {
-    match primitive.attempt(primitive.lock(), key) {
+    match primitive.attempt(lock_recorded(primitive.short_lock()), key) {
         Ok(grant) => Some(grant),
         Err(mut state) => {
             // SAFETY: the caller upholds the contract.
@@ -175,6 +182,10 @@ pub(super) fn wait<P: Primitive<Waiter>>(
         }
         wait_in_queue(&PrimitiveQueue(primitive), &node, frame, why, deadline, || charge(frame))
     };
+    if is_any_alive() {
+        // The turn that ends the wait is an operation on the object.
+        drop(lock_recorded(primitive.short_lock()));
+    }
     match waited {
         (Some(grant), _) => Ok(WaitOutcome::Waited(grant)),
         (None, Ok(Ended::Woken | Ended::TimedOut)) => Ok(WaitOutcome::TimedOut),

@@ -9,7 +9,8 @@
 //! | `CALLED` | when the first waiter is called | when it has tried, or has given up | the short lock |
 //! | `FAIR` | when the first waiter has failed [`FAIR_AFTER`] times | when it has left the queue | the short lock |
 //!
-//! Lock and unlock without contention are one compare-and-swap each, `0 → LOCKED → 0`.
+//! Lock and unlock without contention are one compare-and-swap each, `0 → LOCKED → 0`. Where
+//! operations are recorded (`sched::journal`), these are done under the short lock.
 //!
 //! # Barging and hand-over
 //!
@@ -33,7 +34,7 @@ use super::constructor;
 use super::primitive::Primitive;
 use crate::base::lock::{Guard, Lock};
 use crate::base::shim::atomic::{AtomicUsize, Ordering};
-use crate::sched::worker::forget_address;
+use crate::sched::worker::{forget_address, is_recorded, lock_recorded};
 use crate::wait::{Grant, Queue, Removed, WaitNode, WaitStanding, Wake};
 
 const LOCKED: usize = 1;
@@ -74,6 +75,21 @@ impl<W> RawMutex<W> {
         }
     }
 
+    /// As [`try_lock`](RawMutex::try_lock), for a caller that waits if this fails: false also where
+    /// operations are recorded. The attempt of the wait is then the only one, and is made under the
+    /// short lock.
+    #[inline]
+    pub(super) fn try_lock_first(&self) -> bool {
+        !is_recorded() && self.try_lock()
+    }
+
+    /// As [`try_lock`](RawMutex::try_lock), under the short lock where operations are recorded.
+    #[inline]
+    pub(super) fn try_lock_only(&self) -> bool {
+        let _order = is_recorded().then(|| lock_recorded(&self.waiters));
+        self.try_lock()
+    }
+
     #[cold]
     fn try_barge(&self, mut word: usize) -> bool {
         while word & LOCKED == 0 {
@@ -100,8 +116,10 @@ impl<W: Wake> RawMutex<W> {
     /// Unlocks the mutex, which the caller holds.
     #[inline]
     pub(super) fn unlock(&self) {
+        let order = is_recorded().then(|| lock_recorded(&self.waiters));
         // Release: pairs with the Acquire in `try_lock`, `attempt` and `call_back`.
         let fast = self.word.compare_exchange(LOCKED, 0, Ordering::Release, Ordering::Relaxed);
+        drop(order);
         if let Err(word) = fast {
             self.unlock_contended(word);
         }
@@ -155,8 +173,8 @@ impl<W: Wake> Primitive<W> for RawMutex<W> {
     type State = Waiters<W>;
     type Key = u32;
 
-    fn lock(&self) -> Guard<'_, Waiters<W>> {
-        self.waiters.lock()
+    fn short_lock(&self) -> &Lock<Waiters<W>> {
+        &self.waiters
     }
 
     fn queue(waiters: &mut Waiters<W>) -> &mut Waiters<W> {
@@ -188,7 +206,7 @@ impl<W: Wake> Primitive<W> for RawMutex<W> {
         node: &WaitNode<W, u32>,
         waiter: impl FnOnce() -> W,
     ) -> Option<Grant> {
-        let mut waiters = self.waiters.lock();
+        let mut waiters = lock_recorded(&self.waiters);
         let others = !waiters.is_alone(node);
         // SAFETY: the caller upholds the contract, here and below.
         let lost = unsafe { waiters.key(node) };

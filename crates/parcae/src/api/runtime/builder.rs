@@ -4,6 +4,7 @@ mod limits;
 
 use super::{Handle, KeptRuntime, Runtime, RuntimeInner};
 use crate::api::engine::{Engine, EngineError, EngineOpts};
+use crate::api::lab::RecordOpts;
 use crate::base::error::Result;
 use crate::sched::lab::Lab;
 use crate::sched::run_queue::Charging;
@@ -49,6 +50,7 @@ pub struct Builder<P: Profile> {
     pub(super) preempt: Option<Preempt>,
     /// The value of `PARCAE_SEED`, if it is not a number.
     wrong_seed: Option<String>,
+    record: Option<RecordOpts>,
     /// A builder is used by any thread, whatever the type of the profile.
     _profile: PhantomData<fn() -> P>,
 }
@@ -65,6 +67,7 @@ impl<P: Profile> Builder<P> {
             slice: None,
             preempt: None,
             wrong_seed: None,
+            record: None,
             _profile: PhantomData,
         }
     }
@@ -73,6 +76,7 @@ impl<P: Profile> Builder<P> {
     pub fn profile<Q: Profile>(self) -> Builder<Q> {
         let Builder { engine, budget, on_exhausted, stack_size, interval, audit, .. } = self;
         let (slice, preempt, wrong_seed) = (self.slice, self.preempt, self.wrong_seed);
+        let record = self.record;
         Builder {
             engine,
             budget,
@@ -83,6 +87,7 @@ impl<P: Profile> Builder<P> {
             slice,
             preempt,
             wrong_seed,
+            record,
             _profile: PhantomData,
         }
     }
@@ -124,6 +129,36 @@ impl<P: Profile> Builder<P> {
 
     pub(super) fn worker_count(&self) -> usize {
         self.engine.workers
+    }
+
+    /// One worker whose tasks the lab chooses, with turns as on threads.
+    pub(crate) fn bare_with_turns(mut self) -> Builder<P> {
+        self.engine.workers = 1;
+        self.preempt = Some(Preempt::Never);
+        self
+    }
+
+    /// Records the run, so that the lab can repeat it: see [`Explore::retrace`]. Not under the
+    /// deterministic executor, whose runs are repeated by their seeds.
+    ///
+    /// The record has the turns of tasks, and the order of operations on each object of
+    /// [`sync`](crate::sync) and [`channel`](crate::channel) where the worker changes.
+    ///
+    /// ```
+    /// use parcae::lab::RecordOpts;
+    /// use parcae::prelude::*;
+    ///
+    /// let rt = Runtime::builder().workers(2).record(RecordOpts::new()).build()?;
+    /// rt.run(|cx| cx.yield_now())?;
+    /// assert!(!rt.record().unwrap().is_empty());
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    ///
+    /// [`Explore::retrace`]: crate::lab::Explore::retrace
+    pub fn record(mut self, opts: RecordOpts) -> Builder<P> {
+        self.engine.journal = Some(opts.most_words());
+        self.record = Some(opts);
+        self
     }
 
     /// One worker whose tasks the lab chooses, and a point at each checkpoint: turns have one op.
@@ -456,7 +491,8 @@ impl<P: Profile> Builder<P> {
         let mut spawn_settings = settings.for_root();
         spawn_settings.grant = Slice::default_of(P::ROOT).under(settings.on_exhausted);
         let spawn_settings = Arc::new(spawn_settings);
-        let inner = RuntimeInner { engine, settings, spawn_settings, mint };
+        let record = self.record.clone();
+        let inner = RuntimeInner { engine, settings, spawn_settings, mint, record };
         Runtime { handle: Handle::new(Arc::new(inner)) }
     }
 }

@@ -91,11 +91,14 @@ impl LabState {
 
     /// Whether time may pass although a task is ready.
     pub(crate) fn may_stall(&self) -> bool {
-        self.plan.faults.stall > 0
+        self.plan.faults.stall > 0 || self.follows()
     }
 
     /// Whether time passes although a task is ready.
     pub(crate) fn stalls(&mut self) -> bool {
+        if self.chooser.passes_timer() {
+            return true;
+        }
         let rate = self.plan.faults.stall as usize;
         rate > 0 && !self.stopped && self.executor_number(rate + 1) == 1
     }

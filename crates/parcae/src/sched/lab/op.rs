@@ -124,6 +124,28 @@ impl OpKind {
         !ends_by_itself && !matches!(self, Notify | Close | Spawn | Cancel)
     }
 
+    /// Whether it counts for the place of an operation in a turn, in a journal: it has a point on
+    /// threads too, and always.
+    pub(crate) fn counts_in_turn(self) -> bool {
+        use OpKind::*;
+        matches!(
+            self,
+            Point
+                | Load
+                | Store
+                | Update
+                | Lock
+                | Read
+                | Unlock
+                | Acquire
+                | Release
+                | Wait
+                | Notify
+                | Close
+                | Cancel
+        )
+    }
+
     /// Whether it touches nothing that another operation could change.
     pub(super) fn is_local(self) -> bool {
         matches!(self, OpKind::Start | OpKind::Checkpoint)

@@ -128,7 +128,7 @@ pub(crate) fn child_path(parent: u64, nth: u32) -> u64 {
 
 /// The state of a schedule.
 pub(crate) struct LabState {
-    chooser: Box<dyn Chooser>,
+    pub(super) chooser: Box<dyn Chooser>,
     pub(super) plan: SchedulePlan,
     tasks: Vec<LabTask>,
     labels: Vec<(Option<Arc<str>>, Option<&'static Location<'static>>)>,
@@ -462,6 +462,21 @@ impl LabState {
             self.deviations.push(Deviation { path, ops, phase, target: number as u64 });
         }
         number
+    }
+
+    /// The running task is at a point, with so many ops left in its turn.
+    pub(crate) fn stands(&mut self, kind: OpKind, ops_left: u32) {
+        self.chooser.stands(kind, ops_left);
+    }
+
+    /// Whether the schedule repeats a run on threads.
+    pub(crate) fn follows(&self) -> bool {
+        self.chooser.follows()
+    }
+
+    /// The time that the running task reads, in a replay of a run on threads.
+    pub(crate) fn recorded_time(&mut self) -> Option<u64> {
+        self.chooser.time()
     }
 
     /// The object at this address ends, or begins.

@@ -5,7 +5,7 @@
 //! schedule (the first case of a select, the worker that goes on, a fault), so that a replay
 //! repeats those too.
 
-use super::op::Op;
+use super::op::{Op, OpKind};
 use crate::base::rng::Rng;
 use std::panic::Location;
 use std::str::FromStr;
@@ -139,6 +139,26 @@ pub(crate) trait Chooser: Send {
 
     /// A task does an operation.
     fn does(&mut self, _task: u32, _op: Op) {}
+
+    /// The time that the running task reads, if the chooser knows it.
+    fn time(&mut self) -> Option<u64> {
+        None
+    }
+
+    /// Whether the chooser repeats a run on threads: deadlines may pass although a task is ready,
+    /// and the end of a wait for tasks is a point.
+    fn follows(&self) -> bool {
+        false
+    }
+
+    /// The running task is at a point, with so many ops left in its turn. Told to a chooser that
+    /// follows.
+    fn stands(&mut self, _kind: OpKind, _ops_left: u32) {}
+
+    /// Whether the next deadline passes now, before a task goes on.
+    fn passes_timer(&mut self) -> bool {
+        false
+    }
 
     /// A task begins an operation at this place, if it is known; by default as `does`, which also
     /// tells that it goes on within an operation.

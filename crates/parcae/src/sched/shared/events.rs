@@ -48,7 +48,7 @@ impl Shared {
         // ends, so this is its id; if it ends just now, the id may be that of the next task.
         let id = unsafe { task.task.as_ref() }.id();
         worker::with_current_of(self, |here| match here {
-            Some(worker) => worker.write(EventKind::Timer, 0, id, 0),
+            Some(worker) => worker.write_timer(id),
             None => self.write_outside(EventKind::Timer, id, 0),
         });
     }
@@ -56,7 +56,7 @@ impl Shared {
     /// A parked task was made ready. The caller owns it, and will queue it.
     #[inline]
     pub(crate) fn note_wake(&self, here: Option<&Worker>, task: &Task, owner: usize) {
-        if self.tracer.is_on() {
+        if self.tracer.is_heard() {
             self.write_wake(here, task, owner);
         }
     }

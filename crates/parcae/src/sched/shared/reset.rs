@@ -32,6 +32,7 @@ impl Shared {
         debug_assert!(self.is_clean(), "a scheduler is reset in the middle of its work");
         let Shared {
             config: _,
+            journal: _, // a lab has none
             seed: own_seed,
             remotes,
             monitor: _, // for threads

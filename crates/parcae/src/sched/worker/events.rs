@@ -5,6 +5,7 @@ use super::Worker;
 use crate::sched::events::kind::{self, pack};
 use crate::sched::events::spans::Span;
 use crate::sched::events::{EventKind, EventRing, WaitReason};
+use crate::sched::journal::{JournalEntry, TurnSource};
 use crate::sched::task::Task;
 use crate::sched::task::frame::FramePtr;
 use std::panic::Location;
@@ -75,7 +76,7 @@ impl Worker {
     /// Writes an event about a task, or about the worker.
     #[inline(always)]
     pub(crate) fn note(&self, kind: EventKind, task: u64, detail: u64) {
-        if self.shared.tracer.is_on() {
+        if self.shared.tracer.is_heard() {
             self.write(kind, 0, task, detail);
         }
     }
@@ -91,6 +92,9 @@ impl Worker {
     #[cold]
     #[inline(never)]
     fn write_spawn(&self, task: u64) {
+        if self.is_journalled(|log| log.spawn(task)) {
+            return;
+        }
         let by = self.acting_task();
         if !self.is_recorded(|ring| ring.spawned(task, by)) {
             self.write_spawn_slowly(task, by);
@@ -119,7 +123,10 @@ impl Worker {
     /// A turn of a task ends. The caller owns the task.
     #[inline(always)]
     pub(crate) fn note_end_of_turn(&self, kind: EventKind, task: &Task) {
-        if self.shared.tracer.is_on() {
+        if kind == EventKind::Alone && self.shared.tracer.is_on() {
+            self.journal_turn(task);
+        }
+        if self.shared.tracer.is_heard() {
             match kind {
                 EventKind::Finish => self.write_finish(task),
                 EventKind::Yield => self.write_yield(task),
@@ -206,14 +213,17 @@ impl Worker {
     /// The next task was queued by another worker: read the clock again. The end of the present
     /// turn is perhaps written after this, and its stamp is the begin of the next turn.
     #[inline(always)]
-    pub(super) fn came_from_elsewhere(&self) {
+    pub(super) fn came_from_elsewhere(&self, from: TurnSource) {
         if self.shared.tracer.is_on() {
-            self.share_no_stamp();
+            self.share_no_stamp(from);
         }
     }
 
     #[cold]
-    fn share_no_stamp(&self) {
+    fn share_no_stamp(&self, from: TurnSource) {
+        if self.is_journalled(|log| log.write(JournalEntry::Took(from, self.journal_clock()))) {
+            return;
+        }
         self.events.share_no_stamp();
         if let Some(ring) = self.ring() {
             ring.share(0, 0);
@@ -223,6 +233,9 @@ impl Worker {
     #[cold]
     #[inline(never)]
     fn write_start(&self, task: &Task) {
+        if self.journal_turn(task) {
+            return;
+        }
         let (events, id) = (&self.events, task.id());
         let is_first = !task.is_between_calls();
         if is_first && events.reuse_stamp.get() && self.is_recorded(|ring| ring.starts(id)) {
@@ -236,6 +249,9 @@ impl Worker {
     #[cold]
     #[inline(never)]
     fn write_resume(&self, task: &Task) {
+        if self.journal_turn(task) {
+            return;
+        }
         let (events, id) = (&self.events, task.id());
         if events.reuse_stamp.get() && self.is_recorded(|ring| ring.resumed(id)) {
             events.reuse_stamp.set(false);
@@ -387,7 +403,7 @@ impl Worker {
     #[cold]
     pub(crate) fn note_rest(&self, kind: EventKind) {
         self.events.reuse_stamp.set(false);
-        if !self.shared.tracer.is_on() || self.is_unheard() {
+        if !self.shared.tracer.is_heard() || self.is_unheard() {
             return;
         }
         let now = self.stamp();
@@ -436,7 +452,7 @@ impl Worker {
     /// A task was woken before its park took effect. The caller owns it, and will queue it.
     #[inline(always)]
     pub(crate) fn note_latched(&self, task: &Task) {
-        if self.shared.tracer.is_on() {
+        if self.shared.tracer.is_heard() {
             self.write_latched(task);
         }
     }
@@ -458,6 +474,14 @@ impl Worker {
         let own = owner == self.index;
         let now = if own { self.stamp_in_order() } else { self.stamp_after_reads() };
         self.put(EventKind::Wake, now, owner as u64, task.id(), self.acting_task());
+    }
+
+    /// A deadline of a waiting task has passed.
+    #[cold]
+    pub(crate) fn write_timer(&self, task: u64) {
+        if !self.is_journalled(|log| log.write(JournalEntry::Timer(task, self.journal_clock()))) {
+            self.write(EventKind::Timer, 0, task, 0);
+        }
     }
 
     /// Writes an event about a task of this worker, or one that it has stolen.

@@ -39,6 +39,7 @@ mod due;
 pub(crate) mod events;
 mod expired;
 pub(crate) mod faults;
+mod journal;
 mod late_joiner;
 mod observe;
 mod point;
@@ -50,10 +51,12 @@ pub(crate) mod stats;
 pub(crate) mod turn;
 
 use crate::base::error::TaskId;
+use crate::base::lock::UNTAGGED;
 use crate::base::rng::Rng;
 use crate::sched::deque::DequeOwner;
 use crate::sched::events::{EventKind, EventWriter, spans};
 use crate::sched::idle::{Linger, SpinPolicy};
+use crate::sched::journal::JournalLog;
 use crate::sched::run_queue::RunQueue;
 use crate::sched::task::group::Group;
 use crate::sched::task::slab::{FreeRecords, OutOfRecords};
@@ -67,13 +70,17 @@ pub(crate) use deferred::Deferred;
 use due::DueWork;
 use expired::Expired;
 use faults::{FaultPoint, fault_in_loop};
+pub(crate) use journal::{
+    atomic_order, is_recorded, lock_recorded, recorded_number, recorded_time, tag_here, taken_over,
+    waited, waits_again,
+};
 use late_joiner::LateJoiner;
 pub(crate) use point::{
     checkpoint_in_lab, drop_point, forget_address, lab_closes_channel, lab_fault_at_checkpoint,
     lab_number, lab_refuses_spawn, point, point_at, point_at_task, point_from,
 };
 use std::cell::{Cell, UnsafeCell};
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 /// Number of strands without a task that a worker keeps.
@@ -130,6 +137,12 @@ pub(crate) struct Worker {
     /// A task that has run, and was not finished because the runtime has panicked.
     unfinished: Cell<Option<(NonNull<Task>, Outcome)>>,
     pub(crate) events: EventWriter,
+    /// Its log in the journal, of `shared`; null without one.
+    journal: *const JournalLog,
+    /// The tag of the objects that it used last (`base::lock`).
+    tag: u32,
+    /// With a journal: points since the turn began that count for the place of an operation.
+    points: Cell<u32>,
 }
 
 /// The follow-up of a switch: for the strand that was left, and the task on it.
@@ -332,6 +345,9 @@ pub(crate) fn make_current(worker: *const Worker) -> *const Worker {
 impl Worker {
     pub(crate) fn new(index: usize, shared: Arc<Shared>, deque: DequeOwner<Task>) -> Worker {
         let seed = shared.seed();
+        let journal = shared.journal.as_ref();
+        let log = journal.map_or(ptr::null(), |journal| &raw const journal.logs()[index]);
+        let tag = journal.map_or(UNTAGGED, |journal| journal.tag(index));
         Worker {
             index,
             own_parked: OwnParked::of(index),
@@ -364,6 +380,9 @@ impl Worker {
             thread_stack: ThreadStack::new(),
             unfinished: Cell::new(None),
             events: EventWriter::new(),
+            journal: log,
+            tag,
+            points: Cell::new(0),
             shared,
         }
     }
@@ -397,7 +416,8 @@ impl Worker {
     pub(crate) fn unpark(&self, task: TaskRef) {
         // SAFETY: records live as long as the scheduler.
         let this = unsafe { task.task.as_ref() };
-        if !self.shared.tracer.is_on() && this.state.unpark_own(self.own_parked, task.generation) {
+        if !self.shared.tracer.is_heard() && this.state.unpark_own(self.own_parked, task.generation)
+        {
             self.woken_here(task.task);
         } else {
             self.unpark_otherwise(task);

@@ -153,11 +153,15 @@ impl Worker {
         site: Option<&'static Location<'static>>,
     ) -> Turn {
         let (Some(lab), Some(task)) = (&self.shared.lab, self.current.get()) else {
+            self.journal_point(kind);
             return Turn::GoOn;
         };
         // SAFETY: the running task.
         let task = unsafe { task.as_ref() };
         let mut state = lab.lock();
+        if state.follows() {
+            state.stands(kind, self.ops_left_of(task));
+        }
         if lab.is_bare() {
             self.tell_ready(&mut state);
         }
@@ -261,7 +265,12 @@ impl Worker {
                 self.current.set(Some(task));
                 self.stats().executed.bump();
                 self.note_turn(EventKind::Resume, this);
-                self.go_to(strand);
+                // A replay of a run on threads chooses the next task also when this one ends.
+                if self.shared.lab.as_ref().is_some_and(|lab| lab.lock().follows()) {
+                    self.enter(strand);
+                } else {
+                    self.go_to(strand);
+                }
             }
             None if self.lab_refuses_stack() => {
                 let error = StackError::PoolLimit { max_stacks: 0 };

@@ -39,6 +39,9 @@ impl Worker {
         debug_assert!(self.is_clean(), "a worker is reset in the middle of its work");
         let Worker {
             index,
+            journal: _, // a lab has none
+            tag: _,
+            points: _,
             blocks: _, // memory without content
             own_parked: _,
             shared: _,

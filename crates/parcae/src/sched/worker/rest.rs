@@ -6,6 +6,7 @@ use super::faults::{FaultPoint, IdleGuard};
 use super::{DueWork, Worker};
 use crate::sched::events::EventKind;
 use crate::sched::idle::{Slept, Spin};
+use crate::sched::journal::TurnSource;
 use crate::sched::run_queue::{PickHooks, TaskSource};
 use crate::sched::task::Task;
 use crate::sched::timers::{NEVER, Nanos};
@@ -29,7 +30,11 @@ impl PickHooks for Worker {
 
     #[inline(always)]
     fn took(&self, from: TaskSource) {
-        self.came_from_elsewhere();
+        self.came_from_elsewhere(match from {
+            TaskSource::InboxPinned => TurnSource::Inbox,
+            TaskSource::Global { .. } => TurnSource::Global,
+            TaskSource::InboxShared | TaskSource::Worker { .. } => TurnSource::Stolen,
+        });
         match from {
             TaskSource::InboxPinned => self.fault(FaultPoint::Inbox),
             TaskSource::InboxShared => self.fault(FaultPoint::Adopt),

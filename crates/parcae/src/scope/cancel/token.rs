@@ -3,7 +3,7 @@
 use super::{CancelNode, CancelReason};
 use crate::base::error::{Error, Result};
 use crate::sched::lab::OpKind;
-use crate::sched::worker::point_at;
+use crate::sched::worker::{atomic_order, point_at};
 use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
@@ -55,6 +55,7 @@ impl CancelToken {
     #[track_caller]
     pub fn cancel(&self) {
         point_at(OpKind::Cancel, &*self.node);
+        drop(atomic_order((&raw const *self.node).cast::<()>().addr()));
         self.node.cancel_at(Location::caller());
     }
 
@@ -62,6 +63,7 @@ impl CancelToken {
     #[track_caller]
     pub fn cancel_because(&self, reason: CancelReason) {
         point_at(OpKind::Cancel, &*self.node);
+        drop(atomic_order((&raw const *self.node).cast::<()>().addr()));
         self.node.cancel(reason);
     }
 
@@ -70,6 +72,7 @@ impl CancelToken {
     #[track_caller]
     pub fn is_cancelled(&self) -> bool {
         point_at(OpKind::Load, &*self.node);
+        let _order = atomic_order((&raw const *self.node).cast::<()>().addr());
         self.node.is_cancelled()
     }
 

@@ -13,7 +13,7 @@ use crate::sched::lab::OpKind;
 use crate::sched::task::joiner::Joiner;
 use crate::sched::task::state::LetGo;
 use crate::sched::task::{Task, TaskRef, TaskState};
-use crate::sched::worker::{point_at, point_at_task};
+use crate::sched::worker::{self, point_at, point_at_task};
 use crate::scope::budget::{Budget, BudgetPool};
 use crate::scope::cx::parking::{Deadline, queue_at_end};
 use crate::scope::cx::{self, Here};
@@ -253,7 +253,11 @@ impl<'scope, T> TaskHandle<'scope, T> {
 
     #[inline]
     fn wait(&self) -> Result<()> {
-        if self.is_finished() { Ok(()) } else { self.wait_unfinished() }
+        if !self.is_finished() {
+            self.wait_unfinished()?;
+        }
+        worker::waited();
+        Ok(())
     }
 
     /// Out of line, so that joining a child that has ended saves no registers for a wait.
@@ -276,7 +280,8 @@ impl<'scope, T> TaskHandle<'scope, T> {
         };
         while !self.is_finished() {
             match frame.park(Why::Task(self.record().id())) {
-                Ok(()) => {}
+                Ok(()) if self.is_finished() => {}
+                Ok(()) => worker::waits_again(),
                 // Its nursery was cancelled, perhaps because this very child has failed:
                 // it ends, and says how.
                 Err(_) if self.core.settings.node.is_cancelled() && !std::thread::panicking() => {

@@ -130,7 +130,11 @@ impl NurseryCore {
                 self.cancel(CancelReason::Parent);
             }
             frame.leave_to_others(&Why::Children);
+            if !self.group.is_empty() {
+                worker::waits_again();
+            }
         }
+        worker::waited();
         frame.seen().nursery.set(self.outer);
         let _ = self.ended.set(self.settings.node.reason());
         if self.on_event.is_some() {

@@ -9,7 +9,7 @@ use super::changes::{Reader, notify_changed};
 use super::error::{Reason, RecvError, SendError};
 use crate::base::lock::Lock;
 use crate::sched::lab::OpKind;
-use crate::sched::worker::{forget_address, point_at};
+use crate::sched::worker::{forget_address, lock_recorded, point_at};
 use crate::scope::cx::Here;
 use crate::scope::cx::parking::Deadline;
 use crate::wait::{Queue, Waiter};
@@ -103,7 +103,7 @@ impl<T> Broadcaster<T> {
         };
         point_at(OpKind::ChannelSend, &self.shared.state);
         let value = Arc::new(value);
-        let mut state = self.shared.state.lock();
+        let mut state = lock_recorded(&self.shared.state);
         let subscribers = state.subscribers;
         state.next += 1;
         let mut gone = None;

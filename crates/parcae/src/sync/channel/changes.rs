@@ -13,7 +13,7 @@ use super::error::{Reason, RecvError};
 use super::operation::{charge, closed_or_cancelled, may_wait, prepare};
 use crate::base::lock::Lock;
 use crate::sched::lab::OpKind;
-use crate::sched::worker::point_at;
+use crate::sched::worker::{lock_recorded, point_at};
 use crate::scope::cx::Here;
 use crate::scope::cx::parking::{Deadline, Ended, borrowed_waiter, wait_in_queue};
 use crate::wait::{
@@ -66,6 +66,7 @@ pub(crate) trait Reader: Sized {
         let node = WaitNode::new(());
         let mut deadline = Some(deadline);
         let mut until = None;
+        drop(lock_recorded(state)); // one operation, however often it looks
         let found = loop {
             let mut locked = state.lock();
             if let Some(found) = Self::read(&locked, cursor) {

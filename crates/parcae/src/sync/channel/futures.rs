@@ -37,6 +37,7 @@ use super::sender::{Sender, not_sent};
 use super::state::{ChannelCore, ChannelNode, Closed, Put, Side, Took, ValueAddress};
 use super::value_box::mark_empty;
 use crate::sched::lab::OpKind;
+use crate::sched::worker::tag_here;
 use crate::scope::cx::Here;
 use crate::wait::{Claim, Grant, WaitNode, WaitStanding, Waitable, Waiter, Wake};
 use std::fmt;
@@ -264,7 +265,7 @@ impl<T, W: Wake> Offering<T, W> {
         // SAFETY: an initialised value, which is not touched until the outcome is known. While its
         // node is queued it belongs to the channel; both are boxed.
         unsafe {
-            let put = match core.push(address) {
+            let put = match core.push(address, tag_here()) {
                 Ok(()) => {
                     mark_empty(&mut self.value);
                     return Offered::Taken; // no receiver waited

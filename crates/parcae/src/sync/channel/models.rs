@@ -132,7 +132,7 @@ fn begin_send(
     let address = memory.address();
     // SAFETY: a value, whose memory is there until the node was granted or withdrawn.
     unsafe {
-        match core.push(address) {
+        match core.push(address, 0) {
             Ok(()) => Some(Put::Done(Wakes::Nobody)),
             Err(mut locked) => match core.send_locked(address, &mut locked) {
                 Put::Full => {
@@ -154,7 +154,7 @@ fn begin_recv<T>(
 ) -> Option<Took<Sleeper>> {
     // SAFETY: memory for a value, which is there until the node was granted or withdrawn.
     unsafe {
-        match core.pop(into) {
+        match core.pop(into, 0) {
             Ok(()) => Some(Took::Done(Wakes::Nobody)),
             Err(mut locked) => match core.recv_locked(into, &mut locked) {
                 Took::Empty => {

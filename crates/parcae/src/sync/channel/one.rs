@@ -57,7 +57,7 @@
 use super::state::{ChannelNode, ValueAddress};
 use crate::base::lock::{Guard, Lock};
 use crate::sched::task::TaskRef;
-use crate::sched::worker::Worker;
+use crate::sched::worker::{Worker, lock_recorded, tag_here, taken_over};
 use crate::wait::{Grant, Queue, Waitable, Wake, Wakes};
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
@@ -181,7 +181,8 @@ impl<T, W: Wake> OneCore<T, W> {
     /// it has moved. The caller does not use the oneshot after `Done` or `Handed`.
     #[inline(always)]
     pub(crate) unsafe fn send(&self, value: NonNull<T>, worker: Option<&Worker>) -> OnePut<W> {
-        let mut state = self.state.lock();
+        let tag = worker.map_or_else(tag_here, Worker::tag);
+        let mut state = self.state.lock_as(tag, taken_over);
         if state.standing == OneStanding::Open {
             if state.receivers.is_empty() {
                 // SAFETY: an initialised value, and the slot, which is empty.
@@ -238,14 +239,14 @@ impl<T, W: Wake> OneCore<T, W> {
         OnePut::Done(Wakes::Many(woken))
     }
 
-    /// Receives the value to an address, if it is there.
+    /// Receives the value to an address, if it is there. `tag` is that of the caller's worker.
     ///
     /// # Safety
     ///
     /// The address is uninitialised memory for a value, owned by the caller.
     #[inline(always)]
-    pub(crate) unsafe fn recv(&self, into: NonNull<T>) -> OneTook<'_, T, W> {
-        let mut state = self.state.lock();
+    pub(crate) unsafe fn recv(&self, into: NonNull<T>, tag: u32) -> OneTook<'_, T, W> {
+        let mut state = self.state.lock_as(tag, taken_over);
         match state.standing {
             OneStanding::Open => OneTook::Empty(OneLocked(state)),
             OneStanding::Full => {
@@ -261,7 +262,7 @@ impl<T, W: Wake> OneCore<T, W> {
 
     /// No value is sent any more. One in the slot stays.
     pub(crate) fn close(&self) {
-        let mut state = self.state.lock();
+        let mut state = lock_recorded(&self.state);
         if state.standing == OneStanding::Open {
             let mut woken = Vec::new();
             state.end_waits(&mut woken);
@@ -286,7 +287,7 @@ impl<T, W: Wake> OneCore<T, W> {
     /// [leaves](OneCore::leave); then nothing has happened. The lock orders this after the bridge
     /// was made.
     pub(crate) fn leave_open(&self) -> Option<Gone> {
-        let state = self.state.lock();
+        let state = lock_recorded(&self.state);
         let is_bridged = state.standing == OneStanding::Bridged;
         (!is_bridged).then(|| Self::leave_locked(state))
     }
@@ -294,7 +295,7 @@ impl<T, W: Wake> OneCore<T, W> {
     /// An end goes, first or last. The state is Spent afterwards, unless there is a value or a
     /// bridge.
     pub(crate) fn leave(&self) -> Gone {
-        Self::leave_locked(self.state.lock())
+        Self::leave_locked(lock_recorded(&self.state))
     }
 
     fn leave_locked(mut state: Guard<'_, OneState<T, W>>) -> Gone {

@@ -9,11 +9,12 @@ use super::state::ChannelNode;
 use super::value_box::mark_empty;
 use super::{Receiver, Sender, channel};
 use crate::base::error::Result as CoreResult;
+use crate::base::lock::UNTAGGED;
 use crate::base::once_box::OnceBox;
 use crate::sched;
 use crate::sched::lab::OpKind;
 use crate::sched::worker::blocks::LAYOUT;
-use crate::sched::worker::{forget_address, point_at};
+use crate::sched::worker::{forget_address, point_at, tag_here};
 use crate::scope::cx::parking::{Deadline, Ended, borrowed_waiter, wait_in_queue};
 use crate::scope::cx::{Frame, Here};
 use crate::sync::select::RecvCase;
@@ -162,7 +163,7 @@ impl<T> OneShared<T> {
         // SAFETY: a value, which the core does not use again. There is room: it is the first, and
         // no receiver waits, as none has left this function.
         let push = |value| unsafe {
-            let pushed = core.push(value).is_ok();
+            let pushed = core.push(value, UNTAGGED).is_ok();
             debug_assert!(pushed, "a new channel");
         };
         self.core.bridge(push, || core.close(None));
@@ -451,16 +452,16 @@ impl<T> OneReceiver<T> {
         // SAFETY: the caller upholds the contract.
         unsafe {
             let deadline = deadline();
-            let frame = match here.frame() {
-                Some(frame)
+            let (worker, frame) = match here.place() {
+                Some((worker, frame))
                     if matches!(deadline, Deadline::Never) && frame.begins_free_channel_op() =>
                 {
-                    frame
+                    (worker, frame)
                 }
                 _ => return self.recv_counted(into, deadline),
             };
             let core = &self.shared().core;
-            let locked = match core.recv(into) {
+            let locked = match core.recv(into, worker.tag()) {
                 OneTook::Done => return Ok(()),
                 OneTook::Empty(locked) => locked,
                 _ => return self.recv_otherwise(into, Some(frame), deadline),
@@ -516,10 +517,12 @@ impl<T> OneReceiver<T> {
         // SAFETY: the caller upholds the contract. The node stays here until it is granted or
         // withdrawn, by `wait_in_queue` at the latest.
         unsafe {
-            match core.recv(into) {
+            match core.recv(into, tag_here()) {
                 OneTook::Done => {}
                 OneTook::Closed => return Err(closed_or_cancelled(Reason::Closed(None))),
-                OneTook::Bridged => self.as_receiver().recv_to(into, frame, || deadline)?,
+                OneTook::Bridged => {
+                    self.as_receiver().recv_to(into, tag_here(), frame, || deadline)?
+                }
                 OneTook::Empty(locked) => {
                     let mut place = MaybeUninit::<ChannelNode<T, Waiter>>::uninit();
                     let at = NonNull::from(&mut place).cast();
@@ -552,7 +555,7 @@ impl<T> OneReceiver<T> {
         let core = &self.shared().core;
         let mut value = MaybeUninit::<T>::uninit();
         // SAFETY: uninitialised memory for a value.
-        match unsafe { core.recv(NonNull::from(&mut value).cast()) } {
+        match unsafe { core.recv(NonNull::from(&mut value).cast(), tag_here()) } {
             OneTook::Done => {
                 frame.inspect(|frame| frame.charge_channel_op());
                 // SAFETY: initialised, and moved out once.

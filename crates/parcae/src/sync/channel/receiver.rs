@@ -9,6 +9,7 @@ use super::operation::{charge, closed_or_cancelled, wait_queued};
 use super::state::{Closed, Locked, Side, Took};
 use crate::base::error::{Error, Result};
 use crate::sched::lab::OpKind;
+use crate::sched::worker::tag_here;
 use crate::scope::cx::parking::Deadline;
 use crate::scope::cx::{Frame, Here};
 use crate::sync::select::RecvCase;
@@ -89,9 +90,9 @@ impl<T> Receiver<T> {
         // SAFETY: uninitialised memory for a value, which outlives the call.
         let received = unsafe {
             let here = Here::new();
-            match here.frame() {
-                Some(frame) if frame.begins_free_channel_op() => {
-                    self.recv_to(into, Some(frame), deadline)
+            match here.place() {
+                Some((worker, frame)) if frame.begins_free_channel_op() => {
+                    self.recv_to(into, worker.tag(), Some(frame), deadline)
                 }
                 _ => self.recv_counted(into, deadline),
             }
@@ -120,7 +121,7 @@ impl<T> Receiver<T> {
         let payer =
             self.shared.prepare(OpKind::ChannelReceive, &here).map_err(Reason::Interrupted)?;
         // SAFETY: the caller upholds the contract.
-        unsafe { self.recv_to(into, payer, deadline)? };
+        unsafe { self.recv_to(into, tag_here(), payer, deadline)? };
         charge(payer);
         Ok(())
     }
@@ -136,9 +137,9 @@ impl<T> Receiver<T> {
         let here = Here::new();
         // SAFETY: the caller upholds the contract.
         unsafe {
-            match (here.frame(), wait) {
-                (Some(frame), Patience::Endless) if frame.begins_free_channel_op() => {
-                    self.recv_to(into, Some(frame), || Deadline::Never)
+            match (here.place(), wait) {
+                (Some((worker, frame)), Patience::Endless) if frame.begins_free_channel_op() => {
+                    self.recv_to(into, worker.tag(), Some(frame), || Deadline::Never)
                 }
                 (_, Patience::Endless) => self.recv_counted(into, || Deadline::Never),
                 (_, Patience::None) => self.try_recv_counted(into),
@@ -171,14 +172,16 @@ impl<T> Receiver<T> {
     ) -> Result<T, RecvError> {
         let mut value = MaybeUninit::<T>::uninit();
         // SAFETY: uninitialised memory for a value, which outlives the call.
-        match unsafe { self.recv_to(NonNull::from(&mut value).cast(), frame, deadline) } {
+        match unsafe { self.recv_to(NonNull::from(&mut value).cast(), tag_here(), frame, deadline) }
+        {
             // SAFETY: initialised by the call, and moved out once.
             Ok(()) => Ok(unsafe { value.as_ptr().read() }),
             Err(reason) => Err(RecvError::new(reason)),
         }
     }
 
-    /// Receives to an address, which is initialised on success.
+    /// Receives to an address, which is initialised on success. `tag` is that of the caller's
+    /// worker.
     ///
     /// # Safety
     ///
@@ -187,12 +190,13 @@ impl<T> Receiver<T> {
     pub(super) unsafe fn recv_to(
         &self,
         into: NonNull<T>,
+        tag: u32,
         frame: Option<&Frame>,
         deadline: impl FnOnce() -> Deadline,
     ) -> Result<(), Reason> {
         // SAFETY: the caller upholds the contract.
         unsafe {
-            match self.shared.core.pop(into) {
+            match self.shared.core.pop(into, tag) {
                 Ok(()) => Ok(()),
                 Err(locked) if locked.must_wait_to_recv() => {
                     self.recv_waiting(into, locked, frame, deadline)

@@ -11,6 +11,7 @@ use super::state::{Closed, Locked, Put, Side};
 use super::value_box::mark_empty;
 use crate::base::error::{Error, Result};
 use crate::sched::lab::OpKind;
+use crate::sched::worker::tag_here;
 use crate::scope::cx::parking::Deadline;
 use crate::scope::cx::{Frame, Here};
 use crate::wait::{Waiter, WhyLink};
@@ -106,7 +107,7 @@ impl<T> Sender<T> {
             if let Some((worker, frame)) = here.place()
                 && frame.begins_free_channel_op()
             {
-                let mut locked = match core.push(address) {
+                let mut locked = match core.push(address, worker.tag()) {
                     Ok(()) => {
                         mark_empty(value);
                         return Ok(());
@@ -143,7 +144,7 @@ impl<T> Sender<T> {
         let payer = self.shared.prepare(OpKind::ChannelSend, &here).map_err(Reason::Interrupted)?;
         // SAFETY: an initialised value, which is marked as moved once it is.
         unsafe {
-            match self.shared.core.push(address) {
+            match self.shared.core.push(address, tag_here()) {
                 Ok(()) => {
                     mark_empty(value);
                     charge(payer);

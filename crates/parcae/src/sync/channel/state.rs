@@ -56,7 +56,7 @@ use super::{Overflow, UNBOUNDED};
 use crate::base::error::Error;
 use crate::base::lock::{Guard, Lock};
 use crate::sched::task::TaskRef;
-use crate::sched::worker::Worker;
+use crate::sched::worker::{Worker, lock_recorded, taken_over};
 use crate::wait::{CaseClaim, Claim, Grant, Queue, WaitNode, Waitable, Wake, Wakes, wake_all};
 use std::ptr::{self, NonNull};
 
@@ -302,6 +302,22 @@ impl<T, W> ChannelCore<T, W> {
         state
     }
 
+    /// For an operation of a worker with this tag.
+    #[inline(always)]
+    fn lock_as(&self, tag: u32) -> Guard<'_, ChannelState<T, W>> {
+        let mut state = self.state.lock_as(tag, taken_over);
+        state.check(self.capacity);
+        state
+    }
+
+    /// For an operation of the caller.
+    #[inline]
+    fn lock_recorded(&self) -> Guard<'_, ChannelState<T, W>> {
+        let mut state = lock_recorded(&self.state);
+        state.check(self.capacity);
+        state
+    }
+
     pub(crate) fn capacity(&self) -> Option<usize> {
         (self.capacity != UNBOUNDED).then_some(self.capacity)
     }
@@ -351,7 +367,8 @@ impl<T, W> ChannelCore<T, W> {
 
 /// Fast paths for the common case without waiters: a few instructions under the lock.
 impl<T, W> ChannelCore<T, W> {
-    /// Sends the value at an address if there is room and no receiver waits.
+    /// Sends the value at an address if there is room and no receiver waits. `tag` is that of the
+    /// caller's worker (`base::lock`).
     ///
     /// # Errors
     ///
@@ -362,8 +379,8 @@ impl<T, W> ChannelCore<T, W> {
     /// There is an initialised value at the address, owned by the caller. On success it has moved
     /// into the channel.
     #[inline(always)]
-    pub(crate) unsafe fn push(&self, value: NonNull<T>) -> Result<(), Locked<'_, T, W>> {
-        let mut state = self.lock();
+    pub(crate) unsafe fn push(&self, value: NonNull<T>, tag: u32) -> Result<(), Locked<'_, T, W>> {
+        let mut state = self.lock_as(tag);
         let usual = state.closed.is_none() && state.receivers.is_empty();
         if usual && state.buffer.len() < self.capacity {
             // SAFETY: an initialised value, whose ownership moves.
@@ -374,7 +391,7 @@ impl<T, W> ChannelCore<T, W> {
         }
     }
 
-    /// Receives a value to an address if there is one and no sender waits.
+    /// Receives a value to an address if there is one and no sender waits. `tag` as for `push`.
     ///
     /// # Errors
     ///
@@ -385,8 +402,8 @@ impl<T, W> ChannelCore<T, W> {
     /// The address is uninitialised memory for a value, owned by the caller. On success it is
     /// initialised.
     #[inline(always)]
-    pub(crate) unsafe fn pop(&self, into: NonNull<T>) -> Result<(), Locked<'_, T, W>> {
-        let mut state = self.lock();
+    pub(crate) unsafe fn pop(&self, into: NonNull<T>, tag: u32) -> Result<(), Locked<'_, T, W>> {
+        let mut state = self.lock_as(tag);
         // SAFETY: the caller upholds the contract.
         if state.senders.is_empty() && unsafe { state.buffer.pop(into) } {
             Ok(())
@@ -532,7 +549,7 @@ impl<T, W: Wake> ChannelCore<T, W> {
     #[inline]
     pub(crate) unsafe fn try_send(&self, value: NonNull<T>) -> Put<W> {
         // SAFETY: the caller upholds the contract.
-        unsafe { self.lock().put(value, self.capacity, self.overflow) }
+        unsafe { self.lock_recorded().put(value, self.capacity, self.overflow) }
     }
 
     /// Like [`try_send`](ChannelCore::try_send), under a lock that the caller holds.
@@ -561,7 +578,7 @@ impl<T, W: Wake> ChannelCore<T, W> {
     #[inline]
     pub(crate) unsafe fn try_recv(&self, into: NonNull<T>) -> Took<W> {
         // SAFETY: the caller upholds the contract.
-        unsafe { self.lock().take(into) }
+        unsafe { self.lock_recorded().take(into) }
     }
 
     /// Like [`try_recv`](ChannelCore::try_recv), under a lock that the caller holds.
@@ -635,7 +652,7 @@ impl<T, W: Wake> ChannelCore<T, W> {
 
     /// Closes the channel. The values in the buffer remain. Only the first call has an effect.
     pub(crate) fn close(&self, error: Option<Error>) {
-        let mut state = self.lock();
+        let mut state = self.lock_recorded();
         if state.closed.is_none() {
             state.closed = Some(Closed(error));
             if !state.senders.is_empty() || !state.receivers.is_empty() {

@@ -13,7 +13,7 @@ use super::changes::{Reader, notify_changed};
 use super::error::{Reason, RecvError};
 use crate::base::lock::Lock;
 use crate::sched::lab::OpKind;
-use crate::sched::worker::{forget_address, point_at};
+use crate::sched::worker::{forget_address, lock_recorded, point_at};
 use crate::scope::cx::parking::Deadline;
 use crate::wait::{Queue, Waiter};
 use std::fmt;
@@ -73,7 +73,7 @@ impl<T> Watched<T> {
     pub fn set(&self, value: T) -> Arc<T> {
         point_at(OpKind::ChannelSend, &*self.state);
         let value = Arc::new(value);
-        let mut state = self.state.lock();
+        let mut state = lock_recorded(&self.state);
         let old = std::mem::replace(&mut state.value, value);
         state.version += 1;
         let woken = notify_changed(&mut state.waiters);
@@ -183,7 +183,7 @@ impl<T> Watched<T> {
     #[track_caller]
     pub fn get(&self) -> Arc<T> {
         point_at(OpKind::Load, &*self.state);
-        Arc::clone(&self.state.lock().value)
+        Arc::clone(&lock_recorded(&self.state).value)
     }
 
     /// A new watcher, which waits for the next change.
@@ -225,7 +225,7 @@ impl<T> Watcher<T> {
     #[track_caller]
     pub fn get(&self) -> Arc<T> {
         point_at(OpKind::Load, &*self.state);
-        Arc::clone(&self.state.lock().value)
+        Arc::clone(&lock_recorded(&self.state).value)
     }
 
     /// Marks the current value as not seen: [`changed`](Watcher::changed) returns it at once.

@@ -171,7 +171,7 @@ fn random(count: usize) -> usize {
     {
         return number;
     }
-    worker::with_current(|worker| worker.rng.below(count))
+    worker::with_current(|worker| worker::recorded_number(worker.rng.below(count) as u64) as usize)
         .unwrap_or_else(|| RandomState::new().build_hasher().finish() as usize % count)
 }
 

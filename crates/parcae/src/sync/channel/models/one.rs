@@ -53,7 +53,7 @@ fn begin(
 ) -> Result<bool, ()> {
     let into = memory.address();
     // SAFETY: memory for a value and for a node, both there until the node is granted or withdrawn.
-    match unsafe { core.recv(into) } {
+    match unsafe { core.recv(into, 0) } {
         OneTook::Done => Ok(false),
         OneTook::Empty(locked) => {
             // SAFETY: as above.
@@ -205,7 +205,7 @@ fn a_bridge_takes_the_value_over_in_either_order() {
             sent => assert_eq!(sent, Sent::Yes),
         });
         // SAFETY: a value, which is not used there any more.
-        let push = |value| assert!(unsafe { bridge.push(value) }.is_ok());
+        let push = |value| assert!(unsafe { bridge.push(value, 0) }.is_ok());
         core.bridge(push, || bridge.close(None));
         assert_eq!(recv_channel(&bridge), Some(7));
         assert_eq!(recv_channel(&bridge), None, "closed");
@@ -247,7 +247,7 @@ fn a_receiver_that_waits_beside_a_bridge_gets_the_value() {
             sent => assert_eq!(sent, Sent::Yes),
         });
         // SAFETY: as above.
-        let push = |value| assert!(unsafe { bridge.push(value) }.is_ok());
+        let push = |value| assert!(unsafe { bridge.push(value, 0) }.is_ok());
         core.bridge(push, || bridge.close(None));
         let mine = recv_channel(&bridge);
         let theirs = waits.join().unwrap();
