@@ -7,7 +7,6 @@
 
 mod documents;
 mod installed;
-mod llvm;
 #[path = "../../../parcae/tests/support/tools.rs"]
 mod tools;
 

@@ -3,7 +3,6 @@
 //! | file | what it is |
 //! |---|---|
 //! | `model.rs` | the answers of the program |
-//! | `parts.rs` | parts of the program that describe themselves, as lines |
 //! | `tenants.rs` | the tenants among the answers, and their table |
 //! | `rows.rs` | the rows to show, and their order |
 //! | `app.rs` | the state that keys and answers change |
@@ -17,7 +16,6 @@
 mod app;
 mod feed;
 mod model;
-mod parts;
 mod rows;
 mod screen;
 mod tenants;
@@ -44,8 +42,7 @@ pub(crate) fn run(args: &TopArgs, format: Format) -> Result<(), Trouble> {
     if format == Format::Json {
         let tasks = client.ask("tasks")?;
         Stage::new(format).document(&json!({"program": client.hello.json, "tasks": tasks["tasks"],
-            "workers": tasks["workers"], "tenants": tasks["tenants"],
-            "parts": tasks["parts"]}));
+            "workers": tasks["workers"], "tenants": tasks["tenants"]}));
         return Ok(());
     }
     if args.once {
@@ -126,11 +123,6 @@ fn once(mut client: Client, glance: Duration) -> Result<(), Trouble> {
     let tenants = tenants::lines(&app.picture.tenants, usize::MAX);
     tenants.iter().for_each(|line| stage.say(line));
     if !tenants.is_empty() {
-        stage.say("");
-    }
-    let parts = parts::lines(&app.picture.parts, &app.picture.tasks, usize::MAX);
-    parts.iter().for_each(|line| stage.say(line));
-    if !parts.is_empty() {
         stage.say("");
     }
     let (rows, _) = app.rows();

@@ -18,8 +18,6 @@ use std::sync::{Arc, Mutex};
 pub(crate) enum Checks {
     Naive,
     Merged,
-    /// As programs are run.
-    Placed,
 }
 
 pub(crate) fn module(text: &str, checks: Checks) -> Module {
@@ -28,12 +26,8 @@ pub(crate) fn module(text: &str, checks: Checks) -> Module {
         panic!("{}", faults.iter().map(|fault| fault.render(&source)).collect::<String>())
     });
     parcae_ir::insert_checks(&mut module);
-    if checks != Checks::Naive {
+    if checks == Checks::Merged {
         parcae_ir::merge_checks(&mut module);
-    }
-    if checks == Checks::Placed {
-        parcae_ir::strip_loops(&mut module);
-        parcae_ir::unroll_loops(&mut module);
     }
     module
 }

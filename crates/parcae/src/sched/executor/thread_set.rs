@@ -154,7 +154,6 @@ impl ThreadSet {
             self.shared.monitor.stop();
             drop(state);
             self.shared.timer_thread.stop();
-            self.shared.signal_timer.stop();
         }
         self.changed.notify_all();
     }

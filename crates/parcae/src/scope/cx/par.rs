@@ -31,6 +31,7 @@
 
 use super::Cx;
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::scope::nursery::NurseryOpts;
 use crate::scope::profile::SpawnsFreely;
 use std::mem::MaybeUninit;
 use std::sync::{Mutex, PoisonError};
@@ -139,7 +140,7 @@ impl<P: SpawnsFreely> Cx<P> {
             return work(self);
         }
         let work = &work;
-        self.nursery(|n| {
+        self.nursery_with(NurseryOpts::new(), |n| {
             for _ in 0..helpers {
                 match n.spawn(work) {
                     Ok(_) => {}

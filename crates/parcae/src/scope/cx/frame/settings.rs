@@ -1,25 +1,23 @@
 //! The settings of a task: those that it shares with its siblings, and its name and origin.
 
-use crate::base::lent::MaybeLent;
 use crate::sched::Shared;
-use crate::sched::task::{ContextIndex, TenantIndex};
+use crate::sched::task::TenantIndex;
 use crate::scope::budget::{Budget, BudgetPool, More, OnExhausted, Slice, UNLIMITED};
-use crate::scope::cancel::{CancelNode, OnCancel};
-use crate::scope::cap::{ContextNode, IoAuthority, Issuer};
+use crate::scope::cancel::CancelNode;
+use crate::scope::cap::{IoAuthority, Issuer};
 use crate::scope::nursery::{Hook, NamedBudget};
 use crate::scope::tally::Tally;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// Settings of the tasks of a nursery, or of a root task. They outlive the tasks. Those that a
-/// nursery has from the task that opens it are copies, lent by the settings of that task.
+/// Settings of the tasks of a nursery, or of a root task. They outlive the tasks.
 pub(crate) struct TaskSettings {
     /// The nursery's number, and that of the task that opened it; 0 for the runtime itself.
     pub(crate) nursery: u64,
     pub(crate) owner: u64,
-    pub(crate) shared: MaybeLent<Arc<Shared>>,
+    pub(crate) shared: Arc<Shared>,
     pub(crate) node: Arc<CancelNode>,
-    pub(crate) pool: MaybeLent<Arc<BudgetPool>>,
+    pub(crate) pool: Arc<BudgetPool>,
     /// Amount that a task draws at a time, of each counted resource.
     pub(crate) grant: Slice,
     /// The first slice of a task if the pool is full.
@@ -27,12 +25,12 @@ pub(crate) struct TaskSettings {
     /// The default slice of children of its tasks.
     pub(crate) child_grant: Slice,
     /// The issuer of valid capabilities.
-    pub(crate) issuer: MaybeLent<Arc<Issuer>>,
+    pub(crate) issuer: Arc<Issuer>,
     /// Authority over sockets, files and programs, if it is limited.
-    pub(crate) io: MaybeLent<Option<Arc<IoAuthority>>>,
+    pub(crate) io: Option<Arc<IoAuthority>>,
     pub(crate) on_exhausted: OnExhausted,
     /// Called when a task runs out of budget.
-    pub(crate) on_exhausted_child: MaybeLent<Option<Hook>>,
+    pub(crate) on_exhausted_child: Option<Hook>,
     /// Ops between two yields.
     pub(crate) interval: u64,
     pub(crate) preempt: Preempt,
@@ -41,8 +39,6 @@ pub(crate) struct TaskSettings {
     pub(crate) turns: TurnLength,
     /// The tenant that its tasks belong to.
     pub(crate) tenant: TenantIndex,
-    /// The scheduling context that its tasks run on.
-    pub(crate) context: Option<ContextIndex>,
     /// Whether the end of a task is reported: to a tally, or to its tenant.
     pub(crate) reports: bool,
     pub(crate) name: Option<Arc<str>>,
@@ -50,55 +46,18 @@ pub(crate) struct TaskSettings {
     pub(crate) tally: Option<Arc<Tally>>,
 }
 
-/// The settings that a nursery has from the task that opens it, unless its options say otherwise.
-pub(crate) struct Inherited {
-    pub(crate) shared: MaybeLent<Arc<Shared>>,
-    pub(crate) issuer: MaybeLent<Arc<Issuer>>,
-    pub(crate) io: MaybeLent<Option<Arc<IoAuthority>>>,
-    pub(crate) on_exhausted_child: MaybeLent<Option<Hook>>,
-}
-
 impl TaskSettings {
-    /// The settings for a nursery inside, lent.
-    ///
-    /// # Safety
-    ///
-    /// These settings outlive what is made of the result.
-    #[inline(always)]
-    pub(crate) unsafe fn lend(&self) -> Inherited {
-        // SAFETY: as the caller says; settings do not change, and counts are behind pointers.
-        unsafe {
-            Inherited {
-                shared: MaybeLent::copy_of(&self.shared),
-                issuer: MaybeLent::copy_of(&self.issuer),
-                io: MaybeLent::copy_of(&self.io),
-                on_exhausted_child: MaybeLent::copy_of(&self.on_exhausted_child),
-            }
-        }
-    }
-
-    /// The settings for a nursery that may outlive these.
-    #[cfg_attr(not(feature = "foreign"), allow(dead_code, reason = "for owners that are threads"))]
-    pub(crate) fn give(&self) -> Inherited {
-        Inherited {
-            shared: MaybeLent::own(Arc::clone(&self.shared)),
-            issuer: MaybeLent::own(Arc::clone(&self.issuer)),
-            io: MaybeLent::own(self.io.clone()),
-            on_exhausted_child: MaybeLent::own(self.on_exhausted_child.clone()),
-        }
-    }
-
     /// A copy for a root task. Its own cancel node is made on first use (`cancel::OwnNode`).
     pub(crate) fn for_root(&self) -> TaskSettings {
         TaskSettings {
-            shared: MaybeLent::own(Arc::clone(&self.shared)),
+            shared: Arc::clone(&self.shared),
             node: Arc::clone(&self.node),
-            pool: MaybeLent::own(Arc::clone(&self.pool)),
-            issuer: MaybeLent::own(Arc::clone(&self.issuer)),
-            io: MaybeLent::own(self.io.clone()),
+            pool: Arc::clone(&self.pool),
+            issuer: Arc::clone(&self.issuer),
+            io: self.io.clone(),
             name: self.name.clone(),
             tally: self.tally.clone(),
-            on_exhausted_child: MaybeLent::own(self.on_exhausted_child.clone()),
+            on_exhausted_child: self.on_exhausted_child.clone(),
             ..*self
         }
     }
@@ -121,41 +80,24 @@ impl TaskSettings {
         TaskSettings {
             nursery: self.nursery,
             owner: self.owner,
-            shared: MaybeLent::own(Arc::clone(&self.shared)),
+            shared: Arc::clone(&self.shared),
             node: Arc::clone(&self.node),
             default_grant: pool.default_grant(grant.most()),
-            pool: MaybeLent::own(pool),
+            pool,
             grant,
             child_grant: self.child_grant,
-            issuer: MaybeLent::own(Arc::clone(&self.issuer)),
-            io: MaybeLent::own(self.io.clone()),
+            issuer: Arc::clone(&self.issuer),
+            io: self.io.clone(),
             on_exhausted: self.on_exhausted,
-            on_exhausted_child: MaybeLent::own(self.on_exhausted_child.clone()),
+            on_exhausted_child: self.on_exhausted_child.clone(),
             interval: self.interval,
             preempt: self.preempt,
             turns: self.turns,
             tenant: self.tenant,
-            context: self.context,
             reports: self.reports,
             name: self.name.clone(),
             tally: self.tally.clone(),
         }
-    }
-}
-
-impl TaskSettings {
-    /// Lets the task run on this context, under a node that is cancelled with it.
-    pub(crate) fn bind(&mut self, context: &ContextNode) -> OnCancel {
-        self.node = self.node.child();
-        self.context = Some(context.index());
-        self.turns = TurnLength::Cut;
-        self.reports = true;
-        let node = Arc::downgrade(&self.node);
-        context.token().on_cancel(move |reason| {
-            if let Some(node) = node.upgrade() {
-                node.cancel(reason);
-            }
-        })
     }
 }
 
