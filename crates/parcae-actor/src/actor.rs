@@ -4,6 +4,7 @@ use crate::address::Address;
 use crate::exit::Exit;
 use crate::mailbox::Envelope;
 use crate::monitor::{Down, MonitorId};
+use crate::overrun::MessageLimit;
 use crate::slot::{Sink, Slot};
 use crate::timers::Timers;
 use parcae::profile::Cluster;
@@ -175,6 +176,7 @@ pub struct ActorCx<'a, M> {
     pub(crate) timers: Timers,
     pub(crate) stashed: VecDeque<M>,
     pub(crate) most_stashed: usize,
+    pub(crate) limit: Option<MessageLimit>,
     /// Messages that were taken out of the stash and go first.
     pub(crate) first: VecDeque<Envelope<M>>,
     pub(crate) handed: Option<Box<dyn Any + Send>>,

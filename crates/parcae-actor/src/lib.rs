@@ -72,6 +72,8 @@
 //! | start it again | [`Supervise`], [`Child`], [`Restart`], [`Backoff`] |
 //! | start many while the program runs | [`System::dynamic`], [`Dynamic`] |
 //! | recharge its budget | [`Recharge`], [`Exhausted`] |
+//! | bound the ops of a message | [`ActorOpts::message_ops`], [`Overrun`] |
+//! | see the tree | [`Runtime::dump`](parcae::Runtime::dump), `parcae top` |
 //! | hear of its end | [`ActorCx::monitor`], [`Address::watch`], [`Exit`] |
 //! | find it, address many | [`System::find`], [`System::group`] |
 //! | messages that no handler saw | [`System::dead_letters`] |
@@ -93,6 +95,7 @@ mod machine;
 mod mailbox;
 mod monitor;
 mod opts;
+mod overrun;
 mod posture;
 mod recharge;
 mod shim;
@@ -100,6 +103,7 @@ mod slot;
 mod supervisor;
 mod system;
 mod timers;
+mod tree;
 
 pub use actor::{Actor, ActorCx, Birth, Event, Next};
 pub use address::{Address, CallError, Refusal, Reply, TellError};
@@ -110,6 +114,7 @@ pub use machine::{Behaviour, Machine, OnEvent, Step};
 pub use mailbox::Mailbox;
 pub use monitor::{Down, MonitorId, Watch};
 pub use opts::{ActorOpts, ActorsOpts, Backoff, Child, Directive, Restart, Strategy, Supervise};
+pub use overrun::Overrun;
 pub use recharge::{Answer, Exhausted, Recharge};
 pub use supervisor::{Children, Dynamic};
 pub use system::{Actors, System};

@@ -6,7 +6,9 @@ use crate::exit::{Exit, ExitKind};
 use crate::letters::LetterReason;
 use crate::mailbox::Envelope;
 use crate::opts::{ActorAccount, ActorOpts, Child, Directive};
+use crate::overrun::MessageLimit;
 use crate::slot::{Core, News, Phase, Slot};
+use crate::tree::Shown;
 use parcae::profile::Cluster;
 use parcae::{CancelToken, Cx, Error, NurseryOpts, Result, SpawnOpts, time};
 use std::any::Any;
@@ -19,6 +21,8 @@ use std::sync::Arc;
 /// incarnation owns it while it runs, the supervisor in between.
 pub(crate) trait Seat: Send {
     fn core(&self) -> &Arc<Core>;
+    /// The child, for observers.
+    fn shown(&self) -> Arc<dyn Shown>;
     fn child(&self) -> &Child;
     fn spawn_opts(&self) -> SpawnOpts;
     fn account(&self) -> ActorAccount;
@@ -79,6 +83,7 @@ where
             timers: Default::default(),
             stashed: VecDeque::new(),
             most_stashed: self.opts.stash,
+            limit: self.opts.limit,
             first: VecDeque::new(),
             handed: None,
             again: self.again.take(),
@@ -189,6 +194,11 @@ where
         &self.slot.core
     }
 
+    fn shown(&self) -> Arc<dyn Shown> {
+        let slot: Arc<Slot<A::Msg>> = Arc::clone(&self.slot);
+        slot
+    }
+
     fn child(&self) -> &Child {
         &self.opts.child
     }
@@ -282,12 +292,13 @@ fn turns<A: Actor>(
         next = if let Some(news) = core.take_news() {
             match news {
                 News::Stop => return Ok(Some(ExitKind::Stopped)),
-                News::Event(event) => actor.event(cx, event)?,
+                News::Event(event) => MessageLimit::run(cx, |cx| actor.event(cx, event))?,
             }
         } else if let Some(tick) = due(cx) {
-            actor.event(cx, tick)?
+            MessageLimit::run(cx, |cx| actor.event(cx, tick))?
         } else if let Some(envelope) = next_message(cx, told)? {
-            if envelope.deadline.is_some_and(|at| at <= time::now()) {
+            core.has_taken();
+            if envelope.deadline.is_some_and(time::has_passed) {
                 core.shared.letters.add::<A::Msg>(LetterReason::Expired, &core.name);
                 continue;
             }
@@ -297,7 +308,7 @@ fn turns<A: Actor>(
             }
             let _failed = Unhandled::<A::Msg>::new(core, own, cx.copy.is_none());
             own.deadline.set(envelope.deadline);
-            let next = actor.handle(cx, envelope.msg);
+            let next = MessageLimit::run(cx, |cx| actor.handle(cx, envelope.msg));
             own.deadline.set(None);
             let next = next?;
             *handled += 1;

@@ -2,6 +2,7 @@
 
 use crate::exit::Exit;
 use crate::mailbox::Mailbox;
+use crate::overrun::{MessageLimit, Overrun};
 use crate::recharge::Recharge;
 use parcae::{Budget, SpawnOpts};
 use std::fmt;
@@ -78,6 +79,7 @@ pub struct ActorOpts {
     pub(crate) stash: usize,
     pub(crate) account: ActorAccount,
     pub(crate) redeliver: u32,
+    pub(crate) limit: Option<MessageLimit>,
 }
 
 /// The budget that an actor draws on.
@@ -104,6 +106,7 @@ impl ActorOpts {
             stash: 64,
             account: ActorAccount::Shared,
             redeliver: 0,
+            limit: None,
         }
     }
 
@@ -131,6 +134,48 @@ impl ActorOpts {
     /// which messages can be handed on. Without this a message is lost with its incarnation.
     pub fn redeliver(mut self, times: u32) -> ActorOpts {
         self.redeliver = times;
+        self
+    }
+
+    /// The ops that a handler may use for one message or event, and what becomes of one that uses
+    /// more. They are paid for as always: this sets none aside. Ops of helpers and of other tasks
+    /// do not count, nor do those of `started` and `stopping`.
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    /// use parcae::profile::Cluster;
+    /// use parcae_actor::{Actor, ActorCx, ActorOpts, Actors, ActorsOpts, ExitKind, Next, Overrun};
+    ///
+    /// struct Counter;
+    ///
+    /// impl Actor for Counter {
+    ///     type Msg = u64;
+    ///
+    ///     fn handle(&mut self, cx: &mut ActorCx<'_, u64>, rounds: u64) -> parcae::Result<Next> {
+    ///         for _ in 0..rounds {
+    ///             cx.checkpoint()?; // one op
+    ///         }
+    ///         Ok(Next::Continue)
+    ///     }
+    /// }
+    ///
+    /// let rt = Runtime::builder().profile::<Cluster>().build()?;
+    /// rt.run(|cx| {
+    ///     cx.actors(ActorsOpts::new(), |system| {
+    ///         let opts = ActorOpts::new("counter").message_ops(1_000, Overrun::Fail);
+    ///         let counter = system.start(opts, |_| Ok(Counter))?;
+    ///         let watch = counter.watch();
+    ///         counter.tell(900)?;
+    ///         counter.tell(1_001)?;
+    ///         let exit = watch.wait()?;
+    ///         assert_eq!((exit.kind(), exit.handled()), (ExitKind::Exhausted, 1));
+    ///         Ok(())
+    ///     })
+    /// })?;
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn message_ops(mut self, ops: u64, overrun: Overrun) -> ActorOpts {
+        self.limit = Some(MessageLimit { ops, overrun });
         self
     }
 
@@ -306,6 +351,7 @@ pub struct Supervise {
     pub(crate) auto: AutoShutdown,
     pub(crate) recharge: Option<Recharge>,
     pub(crate) at_most: usize,
+    pub(crate) shards: usize,
 }
 
 impl Supervise {
@@ -319,6 +365,7 @@ impl Supervise {
             auto: AutoShutdown::Never,
             recharge: None,
             at_most: usize::MAX,
+            shards: 1,
         }
     }
 
@@ -339,7 +386,7 @@ impl Supervise {
 
     /// At most so many restarts within a period; with one more the supervisor gives up, stops its
     /// children and fails. 3 within 30 seconds by default. A group that is restarted together
-    /// counts once.
+    /// counts once. [`u32::MAX`] is no limit.
     pub fn restarts(mut self, restarts: u32, period: Duration) -> Supervise {
         (self.restarts, self.period) = (restarts, period);
         self
@@ -348,6 +395,16 @@ impl Supervise {
     /// Number of children at the same time: no more are started while the supervisor runs.
     pub fn at_most(mut self, children: usize) -> Supervise {
         self.at_most = children;
+        self
+    }
+
+    /// Divides the children of a [dynamic](crate::System::dynamic) supervisor among so many
+    /// supervisors, named after it (`rooms/0`, `rooms/1`, …), so that one task does not start and
+    /// end all of them. They are siblings: each has the limits of restarts, and its part of
+    /// [`at_most`](Supervise::at_most); the parts are rounded up. A child is started by each in
+    /// turn, and not by one that has given up. Other supervisors ignore this.
+    pub fn shards(mut self, supervisors: usize) -> Supervise {
+        self.shards = supervisors.max(1);
         self
     }
 

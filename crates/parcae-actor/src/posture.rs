@@ -84,6 +84,13 @@ impl Posture {
         fence(Ordering::SeqCst); // with the fence of `sent`
     }
 
+    /// Whether it waits, and whether it is asleep, for observers.
+    pub(crate) fn look(&self) -> (bool, bool) {
+        // Relaxed: it orders nothing. With the stores of `wait`, `sleep` and `get_up`.
+        let posture = self.0.load(Ordering::Relaxed);
+        (posture == WAITING, posture == ASLEEP)
+    }
+
     /// The actor runs. A ring or a request that was made before is harmless.
     pub(crate) fn get_up(&self) {
         self.0.store(UP, Ordering::Relaxed); // with the load of `sent`

@@ -74,10 +74,14 @@ pub struct Exhausted {
     pub task: TaskInfo,
     /// The resource that is used up.
     pub resource: Resource,
+    /// For a handler that has used [the ops of its message](crate::ActorOpts::message_ops): those
+    /// that it has had so far. None if the account is empty.
+    pub message_ops: Option<u64>,
     /// The account that the task draws on: the actor's own, or the one that the supervisor's
     /// children share.
     pub standing: Standing,
-    /// How often that account was recharged before, in this life of the supervisor.
+    /// How often that account was recharged before, in this life of the supervisor; or how often
+    /// the handler got more ops for its message.
     pub recharges: u64,
     /// When that was last, by the clock of the runtime.
     pub last: Option<Instant>,
@@ -88,7 +92,9 @@ pub struct Exhausted {
 #[non_exhaustive]
 pub enum Answer {
     /// Adds as much of this as the capability has left. If that is nothing of the resource that
-    /// the child lacks, the child ends as with [`Answer::End`].
+    /// the child lacks, the child ends as with [`Answer::End`]. A handler that has used the ops of
+    /// its message gets as many more ops as were added, or as were to be added to an account that
+    /// does not count ops.
     Add(Budget),
     /// Asks again at this point in time.
     Later(Instant),

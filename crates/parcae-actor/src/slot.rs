@@ -31,8 +31,9 @@ use crate::desk::Desk;
 use crate::exit::{Exit, ExitKind};
 use crate::mailbox::UserLane;
 use crate::monitor::{Down, MonitorId, Watched};
+use crate::overrun::Plea;
 use crate::posture::{Alarm, Posture};
-use crate::shim::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use crate::shim::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::shim::{Mutex, MutexGuard};
 use crate::system::Shared;
 use parcae::sync::Notify;
@@ -42,6 +43,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Instant;
 
+mod calls;
+mod look;
 #[cfg(all(test, loom))]
 mod models;
 
@@ -73,6 +76,13 @@ pub(crate) struct Core {
     is_calling: AtomicBool,
     /// While it waits, it serves requests of the actors that it waits for.
     serves: AtomicBool,
+    /// Messages that it has taken. Written by its task alone, for observers.
+    taken: AtomicU64,
+    /// The task of the incarnation that runs, by number; 0 if there is none. For observers.
+    task: AtomicU64,
+    /// The last look of an observer that found messages in the mailbox: the count of `taken` then,
+    /// and since when it is the same.
+    looked: std::sync::Mutex<Option<(u64, Instant)>>,
 }
 
 /// Where an actor is between its first start and its last end.
@@ -97,8 +107,8 @@ struct Life {
     /// Monitors of this incarnation whose notices may still come.
     expected: BTreeSet<MonitorId>,
     stop: bool,
-    /// Cancels the incarnation.
-    token: CancelToken,
+    /// Cancels the incarnation; none before the first.
+    token: Option<CancelToken>,
     /// The desk of a supervisor, which waits there for everything.
     desk: Option<Arc<Desk>>,
     /// The linked actor whose failure has cancelled this one.
@@ -172,7 +182,7 @@ impl Core {
                 events: VecDeque::new(),
                 expected: BTreeSet::new(),
                 stop: false,
-                token: CancelToken::new(),
+                token: None,
                 desk: None,
                 linked_end: None,
                 monitors: Vec::new(),
@@ -180,6 +190,9 @@ impl Core {
             calling: Mutex::new(None),
             is_calling: AtomicBool::new(false),
             serves: AtomicBool::new(false),
+            taken: AtomicU64::new(0),
+            task: AtomicU64::new(0),
+            looked: std::sync::Mutex::new(None),
         }
     }
 
@@ -191,6 +204,11 @@ impl Core {
     pub(crate) fn state(&self) -> (Phase, u64, Option<Exit>) {
         let life = self.life();
         (life.phase, life.incarnation, life.exit.clone())
+    }
+
+    /// Whether an incarnation has begun whose factory has not returned.
+    pub(crate) fn is_starting(&self) -> bool {
+        self.life().phase == Phase::Starting
     }
 
     // ----- the bell -----------------------------------------------------------------------------
@@ -217,6 +235,13 @@ impl Core {
     fn ask_for_a_task(&self) {
         if let Some((desk, order)) = self.keeper.get() {
             desk.wake(*order);
+        }
+    }
+
+    /// Asks the supervisor for more ops.
+    pub(crate) fn plead(&self, plea: Plea) {
+        if let Some((desk, order)) = self.keeper.get() {
+            desk.plead(*order, plea);
         }
     }
 
@@ -327,14 +352,16 @@ impl Core {
     /// Cancels the incarnation that runs.
     pub(crate) fn kill(&self) {
         let token = self.life().token.clone();
-        token.cancel();
+        if let Some(token) = token {
+            token.cancel();
+        }
         self.ring(); // a task that sleeps does not see it
     }
 
     /// The incarnation that runs, and the token that cancels it.
     pub(crate) fn present(&self) -> (u64, CancelToken) {
         let life = self.life();
-        (life.incarnation, life.token.clone())
+        (life.incarnation, life.token.clone().unwrap_or_default())
     }
 
     // ----- the life of the actor, as its supervisor tells it ------------------------------------
@@ -346,12 +373,13 @@ impl Core {
         life.phase = Phase::Starting;
         life.stop = false;
         life.linked_end = None;
-        life.token = CancelToken::new();
+        let token = CancelToken::new();
+        life.token = Some(token.clone());
         life.expected.clear();
         life.events.clear();
         self.living.store(life.incarnation, Ordering::Relaxed); // with the load in `is_live`
         self.has_news.store(false, Ordering::Release); // as in `take_news`
-        (life.incarnation, life.token.clone())
+        (life.incarnation, token)
     }
 
     pub(crate) fn has_started(&self) {
@@ -420,7 +448,9 @@ impl Core {
                 life.linked_end = Some(Arc::clone(&self.name));
                 let token = life.token.clone();
                 drop(life);
-                token.cancel();
+                if let Some(token) = token {
+                    token.cancel();
+                }
                 other.core.ring(); // as in `kill`
             }
             Sink::Linked(_) => {}
@@ -466,76 +496,6 @@ impl Core {
     /// The incarnation that runs now, as the receiver of a notice.
     pub(crate) fn incarnation(self: &Arc<Self>) -> Incarnation {
         Incarnation { core: Arc::clone(self), number: self.life().incarnation }
-    }
-
-    // ----- calls --------------------------------------------------------------------------------
-
-    fn calling(&self) -> MutexGuard<'_, Option<Arc<Core>>> {
-        self.calling.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Notes that this actor calls another one and waits for it; or returns the cycle of calls that
-    /// this would close. Each actor notes its call before it looks, so of several that close a
-    /// cycle at the same time, the last one to note finds it.
-    #[inline]
-    pub(crate) fn begin_call(self: &Arc<Self>, target: &Arc<Core>) -> Result<(), Vec<Arc<str>>> {
-        *self.calling() = Some(Arc::clone(target));
-        self.is_calling.store(true, Ordering::Release); // with the load of another caller
-        fence(Ordering::SeqCst); // with the same fence of another caller: one sees the other's flag
-        // Acquire: with the store of another caller, whose `calling` is read next.
-        if Arc::ptr_eq(self, target) || target.is_calling.load(Ordering::Acquire) {
-            return self.follow(target);
-        }
-        Ok(())
-    }
-
-    /// Follows the calls from the target on.
-    #[cold]
-    fn follow(self: &Arc<Self>, target: &Arc<Core>) -> Result<(), Vec<Arc<str>>> {
-        let mut path = vec![Arc::clone(&self.name)];
-        let mut at = Arc::clone(target);
-        // A chain may change while it is followed; it is followed no longer than it can be.
-        for _ in 0..1000 {
-            path.push(Arc::clone(&at.name));
-            if Arc::ptr_eq(&at, self) {
-                // Acquire: with the store in `set_serves`, which comes before the call.
-                if target.serves.load(Ordering::Acquire) {
-                    return Ok(()); // it handles the request while it waits
-                }
-                self.end_call();
-                return Err(path);
-            }
-            let next = at.calling().clone();
-            match next {
-                Some(next) => at = next,
-                None => break,
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether the next call of this actor serves requests while it waits.
-    pub(crate) fn set_serves(&self, serves: bool) {
-        self.serves.store(serves, Ordering::Release); // with the load in `follow`
-    }
-
-    /// Whether this actor waits for another one, directly or by further calls.
-    pub(crate) fn waits_for(&self, other: &Arc<Core>) -> bool {
-        let mut at = self.calling().clone();
-        for _ in 0..1000 {
-            match at {
-                None => return false,
-                Some(next) if Arc::ptr_eq(&next, other) => return true,
-                Some(next) => at = next.calling().clone(),
-            }
-        }
-        false
-    }
-
-    pub(crate) fn end_call(&self) {
-        self.is_calling.store(false, Ordering::Release); // with the load in `begin_call`
-        let called = self.calling().take();
-        drop(called); // with the lock free
     }
 }
 

@@ -31,17 +31,20 @@ mod inbox;
 pub(crate) use children::Allowance;
 pub use children::Children;
 pub use dynamic::Dynamic;
-use funds::Funds;
+use funds::{Funds, Lack};
 pub(crate) use inbox::Inbox;
 use inbox::{Ended, Errand, StartReply};
 
+use crate::desk::{Desk, Reports};
 use crate::exit::{Exit, ExitKind};
 use crate::life::{Seat, caught};
 use crate::opts::{
     ActorAccount, AutoShutdown, Child, Directive, Restart, Significance, Strategy, Supervise,
 };
+use crate::overrun::Plea;
 use crate::recharge::{Recharge, Shortage};
 use crate::slot::{Core, Phase};
+use crate::tree::Roster;
 use parcae::nursery::NurseryEvent;
 use parcae::profile::Cluster;
 use parcae::task::TaskId;
@@ -63,7 +66,7 @@ pub(crate) enum StopOrder {
 /// Settings and inputs of a supervisor.
 pub(crate) struct Work<'w, 'env> {
     pub(crate) spec: &'w Supervise,
-    pub(crate) allowance: &'w Allowance,
+    pub(crate) allowance: &'w Arc<Allowance>,
     pub(crate) recharge: Option<&'w Recharge>,
     pub(crate) inbox: &'w Arc<Inbox<'env>>,
     pub(crate) order: StopOrder,
@@ -82,6 +85,9 @@ pub(crate) fn supervise<'env>(
 ) -> Result<ExitKind> {
     let inbox = Arc::clone(work.inbox);
     inbox.clear();
+    let (restarts, period) = (work.spec.restarts, work.spec.period);
+    let before = inbox.desk.look(|roster| roster.begin(restarts, period, work.allowance));
+    drop(before); // with the lock free
     let mut opts = opts.on_failure(OnFailure::Isolate);
     if work.recharge.is_some() {
         let desk = Arc::clone(&inbox.desk);
@@ -101,7 +107,8 @@ pub(crate) fn supervise<'env>(
             starting: BTreeSet::new(),
             next: 0,
             backlog: VecDeque::new(),
-            restarts: VecDeque::new(),
+            later: Vec::new(),
+            left: Vec::new(),
             ended_significant: false,
         };
         for seat in seats {
@@ -125,6 +132,8 @@ pub(crate) fn supervise<'env>(
 /// A child and where it is.
 struct Station<'env> {
     core: Arc<Core>,
+    /// Its place in the list for observers.
+    place: usize,
     child: Child,
     /// None while an incarnation has it, or sleeps.
     seat: Option<BoxedSeat<'env>>,
@@ -152,7 +161,9 @@ struct Station<'env> {
 
 impl Station<'_> {
     /// The last end of the child, with its seat.
-    fn end(self, exit: &Exit) {
+    fn end(self: Box<Self>, exit: &Exit, desk: &Desk) {
+        let gone = desk.look(|roster| roster.remove(self.place));
+        drop(gone); // with the lock free
         let core = Arc::clone(&self.core);
         core.ended_for_good(exit, || drop(self));
     }
@@ -164,17 +175,19 @@ struct Supervisor<'w, 'scope, 'env> {
     /// The account of children that have none of their own.
     shared: Funds,
     /// By the order of their start.
-    stations: BTreeMap<u64, Station<'env>>,
+    stations: BTreeMap<u64, Box<Station<'env>>>,
     /// Children that are to be started again, and when.
     due: BTreeSet<(Instant, u64)>,
     /// Children that were requested, and when they have to have started. Those that have are
-    /// removed when they end, or then.
+    /// removed when they are the first, or end.
     starting: BTreeSet<(Instant, u64)>,
     next: u64,
     /// Ends that came while the supervisor waited for another child.
     backlog: VecDeque<u64>,
-    /// When children were restarted, within the period.
-    restarts: VecDeque<Instant>,
+    /// Children to decide about later, that have run out of budget.
+    later: Vec<(Instant, Lack)>,
+    /// Handlers that are left suspended, until they are cancelled.
+    left: Vec<(u64, Plea)>,
     ended_significant: bool,
 }
 
@@ -230,23 +243,21 @@ impl<'scope, 'env> Supervisor<'_, 'scope, 'env> {
 
     /// Cancels children that take too long to start. Returns when to look again.
     fn end_late_starts(&mut self) -> Option<Instant> {
-        let &(first, _) = self.starting.first()?;
-        let now = time::now();
-        if first > now {
-            return Some(first);
-        }
-        while let Some(&(at, order)) = self.starting.first()
-            && at <= now
-        {
+        while let Some(&(at, order)) = self.starting.first() {
+            let station = self.stations.get_mut(&order);
+            let starts = station.as_ref().is_some_and(|station| station.core.is_starting());
+            if starts && !time::has_passed(at) {
+                return Some(at);
+            }
             self.starting.pop_first();
-            if let Some(station) = self.stations.get_mut(&order) {
+            if let Some(station) = station {
                 station.start_by = None;
-                if station.core.state().0 == Phase::Starting {
+                if starts {
                     station.core.kill();
                 }
             }
         }
-        self.starting.first().map(|&(at, _)| at)
+        None
     }
 
     /// Takes the ends and the reports of children.
@@ -254,8 +265,13 @@ impl<'scope, 'env> Supervisor<'_, 'scope, 'env> {
         while let Some(ended) = self.work.inbox.next_end() {
             self.put_off(ended);
         }
-        self.decide_shortages()?;
-        for order in self.work.inbox.desk.take_wakes() {
+        let reports = self.work.inbox.desk.take_reports();
+        if reports.is_none() && self.later.is_empty() {
+            return Ok(());
+        }
+        let Reports { shortages, pleas, wakes } = reports.unwrap_or_default();
+        self.decide_lacks(shortages, pleas)?;
+        for order in wakes {
             if let Some(station) = self.stations.get_mut(&order) {
                 station.is_wanted = true;
                 self.wake(order);
@@ -276,9 +292,13 @@ impl<'scope, 'env> Supervisor<'_, 'scope, 'env> {
     fn add(&mut self, seat: BoxedSeat<'env>) -> u64 {
         let order = self.next;
         self.next += 1;
-        seat.core().set_keeper(&self.work.inbox.desk, order);
+        let desk = &self.work.inbox.desk;
+        seat.core().set_keeper(desk, order);
+        let shown = seat.shown();
+        let place = desk.look(|roster| roster.add(shown));
         let station = Station {
             core: Arc::clone(seat.core()),
+            place,
             child: seat.child().clone(),
             seat: Some(seat),
             asleep: None,
@@ -293,7 +313,7 @@ impl<'scope, 'env> Supervisor<'_, 'scope, 'env> {
             funds: None,
             starved: None,
         };
-        self.stations.insert(order, station);
+        self.stations.insert(order, Box::new(station));
         order
     }
 
@@ -341,6 +361,7 @@ impl<'scope, 'env> Supervisor<'_, 'scope, 'env> {
         match spawned {
             Ok(task) => {
                 station.task = Some(task.id());
+                station.core.set_task(task.id().as_u64());
                 let is_own = self.work.recharge.is_some() && account == ActorAccount::Own;
                 station.funds = is_own.then(|| Funds::new(task.account()));
             }
@@ -353,8 +374,9 @@ impl<'scope, 'env> Supervisor<'_, 'scope, 'env> {
     fn await_start(&mut self, order: u64, core: &Core, until: Instant) -> Result<()> {
         loop {
             self.hear()?;
-            let has_ended = |station: &Station<'_>| station.seat.is_some();
-            if core.state().0 == Phase::Running || self.stations.get(&order).is_none_or(has_ended) {
+            let station = self.stations.get(&order);
+            let has_ended = station.is_none_or(|station| station.seat.is_some());
+            if core.state().0 == Phase::Running || has_ended {
                 return Ok(());
             }
             if until <= time::now() {
@@ -386,6 +408,8 @@ impl<'scope, 'env> Supervisor<'_, 'scope, 'env> {
         let Ended { order, seat, exit, reply } = ended;
         if let Some(station) = self.stations.get_mut(&order) {
             (station.task, station.funds) = (None, None);
+            station.core.set_task(0);
+            self.left.retain(|(other, _)| *other != order);
             let Some(exit) = exit else {
                 station.asleep = Some(seat);
                 if station.is_wanted {
@@ -417,9 +441,13 @@ impl<'scope, 'env> Supervisor<'_, 'scope, 'env> {
     fn treat(&mut self, order: u64) -> Result<()> {
         let Some(station) = self.stations.get_mut(&order) else { return Ok(()) };
         let Some(exit) = station.exit.clone() else { return Ok(()) };
+        if exit.is_abnormal() {
+            let name = &station.core.name;
+            self.work.inbox.desk.look(|roster| roster.note_exit(name, &exit));
+        }
         if let Some(reply) = station.reply.take() {
             if let Some(station) = self.stations.remove(&order) {
-                station.end(&exit);
+                station.end(&exit, &self.work.inbox.desk);
             }
             reply.send(Err(failure(&exit, "the actor did not start")));
             return Ok(());
@@ -461,12 +489,10 @@ impl<'scope, 'env> Supervisor<'_, 'scope, 'env> {
 
     /// One more restart, if the limits allow it.
     fn count_restart(&mut self, order: u64, exit: &Exit) -> Result<()> {
-        let (spec, now) = (self.work.spec, time::now());
-        while self.restarts.front().is_some_and(|&at| now.duration_since(at) >= spec.period) {
-            self.restarts.pop_front();
-        }
+        let spec = self.work.spec;
+        let roster = &self.work.inbox.desk;
         let name = self.stations.get(&order).map_or("", |station| &station.core.name);
-        if self.restarts.len() >= spec.restarts as usize {
+        if !roster.look(|roster| roster.count_restart(spec.restarts, spec.period)) {
             return Err(failure(
                 exit,
                 &format!(
@@ -477,6 +503,7 @@ impl<'scope, 'env> Supervisor<'_, 'scope, 'env> {
             ));
         }
         if !self.work.allowance.take(1) {
+            roster.look(Roster::uncount_restart);
             return Err(failure(
                 exit,
                 &format!(
@@ -485,7 +512,6 @@ impl<'scope, 'env> Supervisor<'_, 'scope, 'env> {
                 ),
             ));
         }
-        self.restarts.push_back(now);
         Ok(())
     }
 
@@ -576,7 +602,7 @@ impl<'scope, 'env> Supervisor<'_, 'scope, 'env> {
             self.due.remove(&(at, order));
         }
         self.ended_significant |= station.child.is_significant == Significance::Significant;
-        station.end(exit);
+        station.end(exit, &self.work.inbox.desk);
     }
 
     /// Whether significant children have ended that the supervisor ends with.
@@ -587,7 +613,7 @@ impl<'scope, 'env> Supervisor<'_, 'scope, 'env> {
             && match self.work.spec.auto {
                 AutoShutdown::Never => false,
                 AutoShutdown::Any => true,
-                AutoShutdown::All => !self.stations.values().any(is_significant),
+                AutoShutdown::All => !self.stations.values().any(|station| is_significant(station)),
             }
     }
 }

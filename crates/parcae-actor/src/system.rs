@@ -10,6 +10,7 @@ use crate::opts::{ActorOpts, ActorsOpts, Supervise};
 use crate::recharge::Recharge;
 use crate::slot::{Core, Slot};
 use crate::supervisor::{Allowance, Children, Dynamic, Inbox, StopOrder, Work, supervise};
+use crate::tree::Tree;
 use parcae::profile::Cluster;
 use parcae::{Cx, Error, NurseryOpts, Result};
 use std::any::Any;
@@ -50,12 +51,19 @@ impl Actors for Cx<Cluster> {
         }
         self.nursery_with(nursery, |n| {
             let inbox = Inbox::<'env>::new();
+            let tree = Arc::new(Tree {
+                name: opts.name,
+                shared: Arc::clone(&shared),
+                allowance: Arc::clone(&allowance),
+                root: Arc::clone(inbox.desk()),
+            });
+            self.describe(&tree); // until this returns
             let stop = Arc::new(AtomicBool::new(false));
             let system = System {
                 shared: Arc::clone(&shared),
                 allowance: Arc::clone(&allowance),
                 recharge,
-                root: Dynamic::new(&shared, &inbox),
+                root: Dynamic::new(&shared, vec![Arc::clone(&inbox)]),
             };
             let root = RootInbox(Arc::clone(&inbox));
             let is_stopped = Arc::clone(&stop);

@@ -18,6 +18,8 @@ pub enum Peer {
     Hyper,
     /// <https://docs.rs/async-executor>, the scheduler of smol.
     AsyncExecutor,
+    /// <https://docs.rs/async-io>, the timers of smol, on async-executor.
+    AsyncIo,
     /// <https://docs.rs/may>
     May,
     /// <https://docs.rs/rayon>
@@ -38,13 +40,14 @@ pub enum Peer {
 
 impl Peer {
     /// All of them, parcae first.
-    pub const ALL: [Peer; 14] = [
+    pub const ALL: [Peer; 15] = [
         Peer::Parcae,
         Peer::Corosensei,
         Peer::Generator,
         Peer::Tokio,
         Peer::Hyper,
         Peer::AsyncExecutor,
+        Peer::AsyncIo,
         Peer::May,
         Peer::Rayon,
         Peer::Crossbeam,
@@ -64,6 +67,7 @@ impl Peer {
             Peer::Tokio => "tokio",
             Peer::Hyper => "hyper",
             Peer::AsyncExecutor => "async-executor",
+            Peer::AsyncIo => "async-io",
             Peer::May => "may",
             Peer::Rayon => "rayon",
             Peer::Crossbeam => "crossbeam-deque",
@@ -84,6 +88,7 @@ impl Peer {
             Peer::Tokio => "1.54.1",
             Peer::Hyper => "1.12.0",
             Peer::AsyncExecutor => "1.14.1",
+            Peer::AsyncIo => "2.6.0",
             Peer::May => "0.3.51",
             Peer::Rayon => "1.12.0",
             Peer::Crossbeam => "0.8.8",

@@ -36,6 +36,8 @@ pub enum Operation {
     Yield,
     /// A task is spawned into a nursery, runs, ends and is joined
     Spawn,
+    /// A tenth of a nursery: it is opened, ten children are spawned and joined, it is closed
+    Nursery,
     /// A checkpoint on its fast path
     Checkpoint,
     /// A value is sent and received, capacity 1024
@@ -54,10 +56,11 @@ const MANY: usize = 110_000;
 const TOLERANCE: f64 = 0.10;
 
 impl Operation {
-    const ALL: [Operation; 7] = [
+    const ALL: [Operation; 8] = [
         Operation::Switch,
         Operation::Yield,
         Operation::Spawn,
+        Operation::Nursery,
         Operation::Checkpoint,
         Operation::Channel,
         Operation::Pingpong,
@@ -70,6 +73,7 @@ impl Operation {
             Operation::Switch => "switch",
             Operation::Yield => "yield",
             Operation::Spawn => "spawn",
+            Operation::Nursery => "nursery",
             Operation::Checkpoint => "checkpoint",
             Operation::Channel => "channel",
             Operation::Pingpong => "pingpong",
@@ -87,6 +91,7 @@ impl Operation {
             Operation::Switch => switch(times),
             Operation::Yield => on_task(|cx| yields(cx, times)),
             Operation::Spawn => on_task(|cx| spawns(cx, times)),
+            Operation::Nursery => on_task(|cx| nurseries(cx, times)),
             Operation::Checkpoint => on_task(|cx| checkpoints(cx, times)),
             Operation::Channel => on_task(|cx| values(cx, times)),
             Operation::Pingpong => on_task(|cx| rallies(cx, times)),
@@ -135,6 +140,21 @@ fn spawns(cx: &Cx, times: usize) -> parcae::Result<()> {
             let task = |i: usize| n.spawn(move |_| Ok(black_box(i)));
             let tasks: Vec<_> = (0..AT_ONCE).map(task).collect::<parcae::Result<_>>()?;
             tasks.into_iter().try_for_each(|task| task.join().map(drop))
+        })?;
+    }
+    Ok(())
+}
+
+/// Ten children at a time, as the inner tasks of a tree have them.
+fn nurseries(cx: &Cx, times: usize) -> parcae::Result<()> {
+    const CHILDREN: usize = 10;
+    for _ in 0..times / CHILDREN {
+        cx.nursery(|n| {
+            let mut tasks = [const { None }; CHILDREN];
+            for (i, task) in tasks.iter_mut().enumerate() {
+                *task = Some(n.spawn(move |_| Ok(black_box(i)))?);
+            }
+            tasks.into_iter().flatten().try_for_each(|task| task.join().map(drop))
         })?;
     }
     Ok(())

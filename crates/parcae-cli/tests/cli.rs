@@ -27,8 +27,10 @@ fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).expect("one JSON document")
 }
 
-const DEMOS: [&str; 9] =
-    ["fan-out", "pipeline", "budgets", "hostile", "shares", "cancel", "replay", "lab", "million"];
+const DEMOS: [&str; 10] = [
+    "fan-out", "pipeline", "budgets", "hostile", "language", "shares", "cancel", "replay", "lab",
+    "million",
+];
 
 /// The names of an object's fields, sorted.
 fn fields(value: &Value) -> Vec<&str> {
@@ -70,6 +72,7 @@ fn every_demo_runs_and_shows_what_it_promises() {
         "5 040 values through 6 tasks",
         "the sponsor has nothing left: ",
         "contained spinner ",
+        "endless loop ended ",
         "counted in ops, without a clock: free : paid : gold = ",
         "the fifth has exceeded its deadline",
         "events of seeds 1 and ",

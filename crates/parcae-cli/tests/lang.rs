@@ -159,3 +159,87 @@ fn fmt_rewrites_a_file_once() {
     let broken = file("broken.jan", "func main() do\n");
     assert_eq!(parcae(&["fmt", &broken]).status.code(), Some(1));
 }
+
+/// A folder of this test's own, empty.
+fn folder(name: &str) -> String {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&path);
+    std::fs::create_dir_all(&path).expect("the folder for tests can be written");
+    path.to_str().expect("UTF-8").to_owned()
+}
+
+#[test]
+fn files_need_an_option_and_stay_beneath_their_directory() {
+    let program = file(
+        "files.jan",
+        "{.profile: service.}\nfunc main() do\n    write_file(\"a.txt\", \"one\\n\")\n    \
+         append_file(\"a.txt\", \"two\\n\")\n    print(read_file(\"a.txt\"))\n    \
+         print(file_exists(\"a.txt\"))\n    remove_file(\"a.txt\")\n    \
+         print(file_exists(\"a.txt\"))\n    nursery do\n        print(read_file(\"../files.jan\"))\n    \
+         end catch |e| do\n        println($\"{e}\")\n    end\nend\n",
+    );
+    let dir = folder("files-of-a-program");
+    let done = parcae(&["run", "--allow-read", &dir, "--allow-write", &dir, &program]);
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    let out = text(&done.stdout);
+    assert!(out.starts_with("one\ntwo\ntrue\nfalse\nP007 `read_file` failed: "), "{out}");
+
+    let refused = parcae(&["run", "--allow-read", &dir, &program]);
+    assert_eq!(refused.status.code(), Some(1));
+    let error = text(&refused.stderr);
+    assert!(error.contains("S3001") && error.contains("--allow-write DIR"), "{error}");
+    assert!(!error.contains("--allow-read"), "{error}");
+    // A check is about the program alone.
+    assert!(parcae(&["check", &program]).status.success());
+    let missing = parcae(&["run", "--allow-read", "/no/such/folder", &example("hello.jan")]);
+    assert_eq!(missing.status.code(), Some(3), "{}", text(&missing.stderr));
+
+    let core = file("core_files.jan", "func main() do\n    print(read_file(\"a\"))\nend\n");
+    let done = parcae(&["check", &core]);
+    let error = text(&done.stderr);
+    assert!(error.contains("S3005") && error.contains("a file requires :service"), "{error}");
+}
+
+#[test]
+fn sockets_need_an_option_and_reach_no_other_address() {
+    let program = file(
+        "sockets.jan",
+        "{.profile: service.}\nfunc serve(listener: i64) do\n    let s = tcp_accept(listener)\n    \
+         let line = tcp_read_line(s)\n    tcp_write(s, $\"got {line}and\\n\")\n    tcp_close(s)\nend\n\n\
+         func main() do\n    let listener = tcp_listen(\"127.0.0.1:0\")\n    nursery do\n        \
+         spawn serve(listener)\n        let c = tcp_connect($\"127.0.0.1:{tcp_port(listener)}\")\n        \
+         tcp_write(c, \"hello\\n\")\n        print(tcp_read_line(c))\n        print(tcp_read_line(c))\n        \
+         println($\"<{tcp_read(c)}>\")\n    end\n    nursery do\n        let c = tcp_connect(\"127.0.0.2:1\")\n    \
+         end catch |e| do\n        println($\"{e}\")\n    end\nend\n",
+    );
+    for extra in [&[][..], &["--seed", "5"]] {
+        let mut args = vec!["run", "--allow-net", "127.0.0.1:*"];
+        args.extend(extra);
+        args.push(&program);
+        let done = parcae(&args);
+        assert!(done.status.success(), "{extra:?}: {}", text(&done.stderr));
+        let out = text(&done.stdout);
+        let start = "got hello\nand\n<>\nP007 `tcp_connect` failed: ";
+        assert!(out.starts_with(start), "{extra:?}: {out}");
+    }
+    let refused = parcae(&["run", &program]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stderr).contains("--allow-net"), "{}", text(&refused.stderr));
+}
+
+#[test]
+fn ir_prints_llvm_text_or_says_which_construct_has_none() {
+    let llvm = parcae(&["ir", "--emit", "llvm", &example("fan_out.jan")]);
+    assert!(llvm.status.success(), "{}", text(&llvm.stderr));
+    for name in ["janus_scheduler_create", "janus_nursery_spawn", "parcae_charge_ops"] {
+        assert!(text(&llvm.stdout).contains(name), "{name}");
+    }
+    let refused = parcae(&["ir", "--emit", "llvm", &example("quicksort.jan")]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stderr).contains("no LLVM text for an array"));
+    // Strips are the form that is run.
+    let counted =
+        "func main() do\n    var n = 0\n    for i in 0..9 do\n        n += i\n    end\nend\n";
+    let placed = parcae(&["ir", &file("counted.jan", counted)]);
+    assert!(text(&placed.stdout).contains("Budget_Strip"));
+}

@@ -100,7 +100,7 @@ fn documents_have_the_fields_that_they_promise() {
         serde_json::from_slice(&good(command).stdout).expect("one JSON document")
     };
     let dump = document(&["dump", "--json"]);
-    assert_eq!(fields(&dump), ["root", "tasks", "tenants", "workers"]);
+    assert_eq!(fields(&dump), ["parts", "root", "tasks", "tenants", "workers"]);
     assert_eq!(fields(&dump["root"]), ["left", "live", "nursery", "state", "suspended"]);
     let tasks = dump["tasks"].as_array().unwrap();
     let miner = tasks.iter().find(|task| task["name"] == "miner").unwrap();
@@ -131,7 +131,7 @@ fn documents_have_the_fields_that_they_promise() {
     assert_eq!((&nursery["left"]["ops"], &nursery["suspended"]), (&0.into(), &1.into()));
 
     let top = document(&["top", "--json"]);
-    assert_eq!(fields(&top), ["program", "tasks", "tenants", "workers"]);
+    assert_eq!(fields(&top), ["parts", "program", "tasks", "tenants", "workers"]);
     assert_eq!(top["program"]["pid"], program.pid());
     assert_eq!(fields(&top["program"]), ["may", "parcae", "pid", "program", "workers"]);
     assert_eq!(top["tasks"].as_array().unwrap().len(), tasks.len());

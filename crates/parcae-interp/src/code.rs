@@ -4,7 +4,7 @@
 //! the number of the error plus 1. Slots are not tagged; which of them refer to the heap is known
 //! from the types.
 
-use parcae_ir::{Func, HostFunc, Imm, Inst, Module, Opcode, Pos, Target, Term, Type, Value};
+use parcae_ir::{Debt, Func, HostFunc, Imm, Inst, Module, Opcode, Pos, Target, Term, Type, Value};
 use std::sync::Arc;
 
 /// A program in the form that the interpreter runs.
@@ -22,9 +22,18 @@ pub(crate) struct Code {
     pub(crate) hosts: Vec<HostFunc>,
 }
 
+/// Ops that are owed in a block: a number, and the difference of two slots.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Owes {
+    pub(crate) ops: u32,
+    pub(crate) slots: Option<(u32, u32)>,
+}
+
 #[derive(Debug)]
 pub(crate) struct FuncCode {
     pub(crate) name: Arc<str>,
+    /// The name of its tasks, for tools: with the place in the source.
+    pub(crate) title: Arc<str>,
     pub(crate) params: Vec<u32>,
     pub(crate) slots: u32,
     /// Slots that refer to the heap.
@@ -33,6 +42,8 @@ pub(crate) struct FuncCode {
     pub(crate) places: Vec<Pos>,
     /// Ranges of steps with a handler, in order: its first step, the handler, the failure's slot.
     pub(crate) handlers: Vec<(u32, Option<(u32, u32)>)>,
+    /// For each range, the ops that a failing operation charges first.
+    pub(crate) debts: Vec<Owes>,
     pub(crate) result: Kind,
     /// The error set of its result.
     pub(crate) fails: Option<u32>,
@@ -116,7 +127,7 @@ impl Code {
     /// The module must be verified.
     pub(crate) fn new(module: &Module) -> Code {
         let mut texts = Vec::new();
-        let funcs = module.funcs.iter().map(|func| compile(func, &mut texts)).collect();
+        let funcs = module.funcs.iter().map(|func| compile(module, func, &mut texts)).collect();
         let structs = module
             .structs
             .iter()
@@ -136,7 +147,7 @@ impl Code {
     }
 }
 
-fn compile(func: &Func, texts: &mut Vec<Arc<str>>) -> FuncCode {
+fn compile(module: &Module, func: &Func, texts: &mut Vec<Arc<str>>) -> FuncCode {
     let mut next = 0;
     let slots: Vec<u32> = func
         .values
@@ -171,6 +182,12 @@ fn compile(func: &Func, texts: &mut Vec<Arc<str>>) -> FuncCode {
         Edge { step: starts[target.block.0 as usize], moves: moves.into() }
     };
     let (mut steps, mut places, mut handlers) = (Vec::new(), Vec::new(), Vec::new());
+    let debts = func.blocks.iter().map(|block| match block.owes {
+        Debt::None => Owes::default(),
+        Debt::Ops(ops) => Owes { ops, slots: None },
+        Debt::Steps(now, first) => Owes { ops: 0, slots: Some((slot(now), slot(first))) },
+    });
+    let debts = debts.collect();
     for (number, block) in func.blocks.iter().enumerate() {
         let handler =
             block.unwind.map(|unwind| (starts[unwind.0 as usize], slot(func.at(unwind).params[0])));
@@ -188,14 +205,17 @@ fn compile(func: &Func, texts: &mut Vec<Arc<str>>) -> FuncCode {
         });
         places.push(block.insts.last().map_or(func.at, |inst| inst.at));
     }
+    let name = func.name.trim_end_matches(".task");
     FuncCode {
-        name: func.name.trim_end_matches(".task").into(),
+        name: name.into(),
+        title: format!("{name} at {}:{}", module.file, func.at.line).into(),
         params: func.params.iter().map(|param| slot(*param)).collect(),
         slots: next.max(1), // operands that do not exist are read from the first
         refs,
         steps,
         places,
         handlers,
+        debts,
         result: Kind::of(&func.result),
         fails: match &func.result {
             Type::Result(_, set) => Some(*set),

@@ -31,6 +31,22 @@ pub enum HostValue {
     Str(Arc<str>),
 }
 
+/// Why a function of the host failed.
+#[derive(Debug)]
+#[doc(hidden)]
+pub enum HostFault {
+    /// The task fails with P007 and this text.
+    Message(String),
+    /// The runtime ended a wait of the function: the task was cancelled, or its budget is used up.
+    Ended(parcae::Error),
+}
+
+impl From<&str> for HostFault {
+    fn from(text: &str) -> HostFault {
+        HostFault::Message(text.to_owned())
+    }
+}
+
 /// A parameter of a function of the host: `bool`, `i64`, `f64`, `String`.
 pub trait Argument: Sized {
     #[doc(hidden)]
@@ -45,7 +61,7 @@ pub trait Answer {
     #[doc(hidden)]
     const TYPE: Type;
     #[doc(hidden)]
-    fn give(self) -> Result<HostValue, String>;
+    fn give(self) -> Result<HostValue, HostFault>;
 }
 
 macro_rules! values {
@@ -58,7 +74,7 @@ macro_rules! values {
         }
         impl Answer for $rust {
             const TYPE: Type = Type::$ty;
-            fn give(self) -> Result<HostValue, String> {
+            fn give(self) -> Result<HostValue, HostFault> {
                 let from: fn($rust) -> HostValue = $from;
                 Ok(from(self))
             }
@@ -82,22 +98,22 @@ impl Argument for String {
 
 impl Answer for String {
     const TYPE: Type = Type::Str;
-    fn give(self) -> Result<HostValue, String> {
+    fn give(self) -> Result<HostValue, HostFault> {
         Ok(HostValue::Str(self.into()))
     }
 }
 
 impl Answer for () {
     const TYPE: Type = Type::Void;
-    fn give(self) -> Result<HostValue, String> {
+    fn give(self) -> Result<HostValue, HostFault> {
         Ok(HostValue::Nothing)
     }
 }
 
 impl<T: Answer, E: fmt::Display> Answer for Result<T, E> {
     const TYPE: Type = T::TYPE;
-    fn give(self) -> Result<HostValue, String> {
-        self.map_err(|error| error.to_string())?.give()
+    fn give(self) -> Result<HostValue, HostFault> {
+        self.map_err(|error| HostFault::Message(error.to_string()))?.give()
     }
 }
 
@@ -106,7 +122,7 @@ pub trait Function<Arguments>: Send + Sync + 'static {
     #[doc(hidden)]
     fn types(&self) -> (Vec<Type>, Type);
     #[doc(hidden)]
-    fn call(&self, args: Vec<HostValue>) -> Result<HostValue, String>;
+    fn call(&self, args: Vec<HostValue>) -> Result<HostValue, HostFault>;
 }
 
 macro_rules! functions {
@@ -122,7 +138,7 @@ macro_rules! functions {
             }
 
             #[allow(unused_mut, unused_variables, reason = "no arguments")]
-            fn call(&self, args: Vec<HostValue>) -> Result<HostValue, String> {
+            fn call(&self, args: Vec<HostValue>) -> Result<HostValue, HostFault> {
                 let mut args = args.into_iter();
                 self($(
                     args.next().and_then($name::take).ok_or("an argument of another type")?
@@ -139,7 +155,7 @@ functions!(A B);
 functions!(A B C);
 functions!(A B C D);
 
-type Call = Box<dyn Fn(Vec<HostValue>) -> Result<HostValue, String> + Send + Sync>;
+type Call = Box<dyn Fn(Vec<HostValue>) -> Result<HostValue, HostFault> + Send + Sync>;
 
 /// Table of functions of the host. Cheap to clone.
 ///
@@ -209,8 +225,12 @@ impl Functions {
 
 impl Entry {
     pub(crate) fn call(&self, args: Vec<HostValue>) -> Result<HostValue, Fault> {
-        (self.call)(args)
-            .map_err(|error| panic("P007", format!("`{}` failed: {error}", self.types.name)))
+        (self.call)(args).map_err(|fault| match fault {
+            HostFault::Message(text) => {
+                panic("P007", format!("`{}` failed: {text}", self.types.name))
+            }
+            HostFault::Ended(error) => Fault::Runtime(error),
+        })
     }
 }
 

@@ -21,7 +21,7 @@
 //! end
 //! "#);
 //! let mut module = parcae_lang::lower(&source, Profile::Core).expect("a correct program");
-//! parcae_ir::insert_checks(&mut module);
+//! parcae_ir::place_checks(&mut module);
 //! let program = Program::new(&module).expect("verified and metered");
 //!
 //! let output = Arc::new(Mutex::new(String::new()));
@@ -48,6 +48,7 @@
 //! | `tasks.rs` | nurseries, tasks, channels, `select` |
 //! | `engine.rs` | the seam for generated code, with the feature of that name |
 //! | `functions.rs` | functions of the host, with declared costs |
+//! | `outside.rs` | files and sockets as such functions, with the feature `io` |
 //! | `arithmetic.rs`, `local.rs` | all other operations; overflow, bounds and division are checked |
 //!
 //! One task of the program is one task of the runtime, on threads or under the deterministic
@@ -64,12 +65,16 @@ mod heap;
 mod local;
 mod machine;
 mod meter;
+#[cfg(feature = "io")]
+mod outside;
 mod tasks;
 
 pub use failure::{Failure, FailureKind};
-#[doc(hidden)]
-pub use functions::HostValue;
 pub use functions::{Answer, Argument, Function, Functions};
+#[doc(hidden)]
+pub use functions::{HostFault, HostValue};
+#[cfg(feature = "io")]
+pub use outside::Outside;
 
 use code::Code;
 use heap::Message;
@@ -174,8 +179,7 @@ impl Program {
         functions: &Functions,
     ) -> Result<Program, Vec<Diagnostic>> {
         let mut module = parcae_lang::lower_with(source, profile, &functions.types())?;
-        parcae_ir::insert_checks(&mut module);
-        parcae_ir::merge_checks(&mut module);
+        parcae_ir::place_checks(&mut module);
         Program::new(&module).map_err(|found| found.iter().map(Diagnostic::of_compiler).collect())
     }
 

@@ -105,6 +105,7 @@ impl<'c> Machine<'c> {
         if let Fault::Resumed(failure) = kind {
             return *failure;
         }
+        self.owe_debt();
         let kind = self.paid(kind);
         match self.frames.last() {
             Some(frame) => {
@@ -113,6 +114,23 @@ impl<'c> Machine<'c> {
                 Failure { kind, at, func: Arc::clone(&func.name) }
             }
             None => Failure { kind, at: Default::default(), func: "".into() },
+        }
+    }
+
+    /// An operation failed in a block with a debt: it is charged. A check comes after its charge.
+    fn owe_debt(&mut self) {
+        let Some(frame) = self.frames.last() else { return };
+        let func = &self.code.funcs[frame.func as usize];
+        let step = frame.step.saturating_sub(1);
+        let Step::Op(op) = &func.steps[step as usize] else { return };
+        if op.op != Opcode::Budget_Check {
+            let range = func.handlers.partition_point(|(start, _)| *start <= step) - 1;
+            let owes = func.debts[range];
+            let rounds = owes.slots.map_or(0, |(now, first)| {
+                self.slots[frame.base + now as usize]
+                    .wrapping_sub(self.slots[frame.base + first as usize])
+            });
+            self.meter.owe(u64::from(owes.ops) + rounds);
         }
     }
 
@@ -211,7 +229,15 @@ impl<'c> Machine<'c> {
             step += 1;
             match now {
                 Step::Op(op) => match op.op {
-                    Opcode::Budget_Decrement => self.meter.owe(op.imm),
+                    Opcode::Budget_Decrement if op.args.is_empty() => self.meter.owe(op.imm),
+                    Opcode::Budget_Decrement => self.meter.owe(self.get(op.a)),
+                    Opcode::Budget_Round => {}
+                    Opcode::Budget_Left => self.set(op.to, self.meter.left() as u64),
+                    Opcode::Budget_Strip => {
+                        let (first, end) = (self.get(op.a) as i64, self.get(op.b) as i64);
+                        let end = self.meter.strip(first, end, op.imm as i64);
+                        self.set(op.to, end as u64);
+                    }
                     Opcode::Budget_Check => {
                         if self.meter.is_due() {
                             self.at(step);
@@ -243,6 +269,7 @@ impl<'c> Machine<'c> {
                     });
                     let to = self.frames.last().map_or(0, |frame| frame.to);
                     if self.frames.len() == 1 {
+                        self.at(step);
                         self.meter.settle()?;
                         if let (Some(set), 1..) = (code.funcs[func as usize].fails, words.1) {
                             let variant = words.1 as u32 - 1;
@@ -277,7 +304,10 @@ impl<'c> Machine<'c> {
                     (func, step) = top(self);
                     steps = &code.funcs[func as usize].steps;
                 }
-                Step::Unreachable => return Err(panic("P005", "unreachable code was reached")),
+                Step::Unreachable => {
+                    self.at(step);
+                    return Err(panic("P005", "unreachable code was reached"));
+                }
             }
         }
     }

@@ -42,9 +42,18 @@ impl<'c> Meter<'c> {
     }
 
     /// Ops until the next payment; not positive if it is due.
-    #[cfg(feature = "engine")]
     pub(crate) fn left(&self) -> i64 {
         self.limit as i64 - self.owed as i64
+    }
+
+    /// The end of a strip: at most `end`, and at most as far from `first` as there are ops until
+    /// the next payment, less `kept`.
+    pub(crate) fn strip(&self, first: i64, end: i64, kept: i64) -> i64 {
+        if end <= first {
+            return first;
+        }
+        let left = (self.left() - kept).max(0) as u64;
+        first.wrapping_add(end.wrapping_sub(first).cast_unsigned().min(left).cast_signed())
     }
 
     /// Owes as many ops as leave this number until the next payment.

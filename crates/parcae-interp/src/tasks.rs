@@ -252,7 +252,7 @@ impl Machine<'_> {
         let args = self.heap.pack_all(self.code, &values);
         let run = Arc::clone(self.run);
         let code = &self.code.funcs[func as usize];
-        let name = Arc::clone(&code.name);
+        let name = Arc::clone(&code.title);
         let is_code = matches!(code.result, Kind::I64 | Kind::I32);
         let Some(scope) = self.scopes.last_mut() else { unreachable!("verified") };
         let child = move |cx: &parcae::Cx| {

@@ -26,7 +26,7 @@
 use crate::cost;
 use crate::sim;
 use crate::source::ready::Direction;
-use crate::source::{Attempt, Charge, Operation, Source};
+use crate::source::{Attempt, Charge, Limit, Operation, Source};
 use crate::sys;
 use parcae::io::IoPlace;
 use std::io::{self, Read, Write};
@@ -78,7 +78,7 @@ impl End {
         let operation = Operation {
             direction: Direction::Read,
             cost: cost::of_bytes(buffer.len()),
-            timeout: None,
+            limit: Limit::Endless,
             what: "reading from",
             object: &"a pipe",
         };
@@ -99,7 +99,7 @@ impl End {
         let operation = Operation {
             direction: Direction::Write,
             cost: cost::of_bytes(bytes.len()),
-            timeout: None,
+            limit: Limit::Endless,
             what: "writing to",
             object: &"a pipe",
         };

@@ -6,7 +6,7 @@
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -205,16 +205,86 @@ pub(crate) unsafe fn has_input(fd: RawFd) -> bool {
     unsafe { libc::poll(&raw mut entry, 1, 0) == 1 && entry.revents & libc::POLLIN != 0 }
 }
 
-/// The place for the address of a peer that the kernel writes.
+/// The address of a peer, as the kernel reads and writes it.
 pub(crate) struct PeerAddress {
     storage: libc::sockaddr_storage,
     length: libc::socklen_t,
 }
 
 impl PeerAddress {
+    /// A place for the address that the kernel writes.
     pub(crate) fn new() -> PeerAddress {
         // SAFETY: all zeros is an address of no family.
         PeerAddress { storage: unsafe { std::mem::zeroed() }, length: 0 }
+    }
+
+    fn of<A>(address: A, length: usize) -> PeerAddress {
+        const { assert!(size_of::<A>() <= size_of::<libc::sockaddr_storage>()) };
+        const { assert!(align_of::<A>() <= align_of::<libc::sockaddr_storage>()) };
+        let mut peer = PeerAddress::new();
+        // SAFETY: the place is large enough, as asserted.
+        unsafe { (&raw mut peer.storage).cast::<A>().write(address) };
+        peer.length = length as libc::socklen_t;
+        peer
+    }
+
+    /// An address of the Internet.
+    pub(crate) fn of_inet(to: SocketAddr) -> PeerAddress {
+        match to {
+            SocketAddr::V4(to) => {
+                // SAFETY: all zeros is an address.
+                let mut address: libc::sockaddr_in = unsafe { std::mem::zeroed() };
+                address.sin_family = libc::AF_INET as libc::sa_family_t;
+                address.sin_port = to.port().to_be();
+                address.sin_addr.s_addr = u32::from_ne_bytes(to.ip().octets());
+                PeerAddress::of(address, size_of_val(&address))
+            }
+            SocketAddr::V6(to) => {
+                // SAFETY: as above.
+                let mut address: libc::sockaddr_in6 = unsafe { std::mem::zeroed() };
+                address.sin6_family = libc::AF_INET6 as libc::sa_family_t;
+                address.sin6_port = to.port().to_be();
+                address.sin6_flowinfo = to.flowinfo();
+                address.sin6_addr.s6_addr = to.ip().octets();
+                address.sin6_scope_id = to.scope_id();
+                PeerAddress::of(address, size_of_val(&address))
+            }
+        }
+    }
+
+    /// The path of a Unix socket.
+    pub(crate) fn of_unix(to: &Path) -> io::Result<PeerAddress> {
+        // SAFETY: all zeros is an address.
+        let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+        let path = to.as_os_str().as_bytes();
+        if path.len() >= address.sun_path.len() || path.contains(&0) {
+            let text =
+                format!("`{}` is no path of a socket: too long, or a zero in it", to.display());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+        for (place, byte) in address.sun_path.iter_mut().zip(path) {
+            *place = *byte as libc::c_char;
+        }
+        let length = std::mem::offset_of!(libc::sockaddr_un, sun_path) + path.len() + 1;
+        Ok(PeerAddress::of(address, length))
+    }
+
+    /// The address and its length, as arguments.
+    pub(crate) fn get(&self) -> (*const libc::sockaddr, libc::socklen_t) {
+        ((&raw const self.storage).cast(), self.length)
+    }
+
+    /// Makes it the address of a message: the peer that it goes to.
+    pub(crate) fn address(&self, message: &mut libc::msghdr) {
+        let (at, length) = self.get();
+        (message.msg_name, message.msg_namelen) = (at.cast_mut().cast(), length);
+    }
+
+    /// Makes it the place for the address of a message: the peer that it came from.
+    pub(crate) fn receive(&mut self, message: &mut libc::msghdr) {
+        message.msg_name = (&raw mut self.storage).cast();
+        message.msg_namelen = size_of_val(&self.storage) as libc::socklen_t;
     }
 
     /// Places for the address and for its length, to be written once.
@@ -306,6 +376,47 @@ pub(crate) fn recv_vectored(
     counted(unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) })
 }
 
+/// A message of one buffer.
+pub(crate) fn message_of(part: &mut libc::iovec) -> libc::msghdr {
+    // SAFETY: as in `outgoing`.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    (message.msg_iov, message.msg_iovlen) = (part, 1);
+    message
+}
+
+/// Takes a datagram without waiting, and the address of its sender.
+pub(crate) fn recv_from(
+    fd: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    peer: &mut PeerAddress,
+) -> io::Result<usize> {
+    let (at, most) = (buffer.as_mut_ptr(), buffer.len().min(MOST));
+    let (storage, length) = peer.places();
+    // SAFETY: the kernel writes at most so many bytes into the buffer; places of ours for an
+    // address and its length.
+    let taken = unsafe {
+        let flags = libc::MSG_DONTWAIT;
+        libc::syscall(libc::SYS_recvfrom, fd.as_raw_fd(), at, most, flags, storage, length)
+    };
+    counted(taken as isize)
+}
+
+/// Sends a datagram without waiting, to this address or to the only peer.
+pub(crate) fn send_to(
+    fd: BorrowedFd<'_>,
+    bytes: &[u8],
+    to: Option<&PeerAddress>,
+) -> io::Result<usize> {
+    let (at, most) = (bytes.as_ptr(), bytes.len().min(MOST));
+    let (address, length) = to.map_or((std::ptr::null(), 0), PeerAddress::get);
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    // SAFETY: the kernel reads at most so many bytes, and an address of that length, of ours.
+    let taken = unsafe {
+        libc::syscall(libc::SYS_sendto, fd.as_raw_fd(), at, most, flags, address, length)
+    };
+    counted(taken as isize)
+}
+
 /// Takes a connection from a listener, which is non-blocking, and the address of its peer.
 pub(crate) fn accept(listener: BorrowedFd<'_>, peer: &mut PeerAddress) -> io::Result<OwnedFd> {
     let (at, length) = peer.places();
@@ -383,50 +494,25 @@ pub(crate) enum Connecting {
     Pending,
 }
 
+/// A TCP socket that is not connected.
+pub(crate) fn tcp_socket(to: SocketAddr) -> io::Result<OwnedFd> {
+    stream_socket(if to.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 })
+}
+
 /// A TCP socket that begins to connect.
-pub(crate) fn connect_tcp(to: SocketAddr) -> io::Result<(OwnedFd, Connecting)> {
-    let family = if to.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
-    let socket = stream_socket(family)?;
-    let connected = match to {
-        SocketAddr::V4(to) => {
-            // SAFETY: all zeros is an address.
-            let mut address: libc::sockaddr_in = unsafe { std::mem::zeroed() };
-            address.sin_family = libc::AF_INET as libc::sa_family_t;
-            address.sin_port = to.port().to_be();
-            address.sin_addr.s_addr = u32::from_ne_bytes(to.ip().octets());
-            connect(&socket, &address, size_of_val(&address))
-        }
-        SocketAddr::V6(to) => {
-            // SAFETY: as above.
-            let mut address: libc::sockaddr_in6 = unsafe { std::mem::zeroed() };
-            address.sin6_family = libc::AF_INET6 as libc::sa_family_t;
-            address.sin6_port = to.port().to_be();
-            address.sin6_flowinfo = to.flowinfo();
-            address.sin6_addr.s6_addr = to.ip().octets();
-            address.sin6_scope_id = to.scope_id();
-            connect(&socket, &address, size_of_val(&address))
-        }
-    };
-    Ok((socket, connected?))
+pub(crate) fn connect_tcp(to: SocketAddr) -> io::Result<OwnedFd> {
+    let socket = tcp_socket(to)?;
+    connect(socket.as_fd(), &PeerAddress::of_inet(to))?;
+    Ok(socket)
 }
 
 /// A Unix socket that begins to connect. `WouldBlock` if the listener's queue is full: such a
 /// socket never becomes writable, so the caller tries again later.
 pub(crate) fn connect_unix(to: &Path) -> io::Result<OwnedFd> {
-    // SAFETY: all zeros is an address.
-    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
-    let path = to.as_os_str().as_bytes();
-    if path.len() >= address.sun_path.len() || path.contains(&0) {
-        let text = format!("`{}` is no path of a socket: too long, or a zero in it", to.display());
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
-    }
-    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
-    for (place, byte) in address.sun_path.iter_mut().zip(path) {
-        *place = *byte as libc::c_char;
-    }
+    let address = PeerAddress::of_unix(to)?;
     let socket = stream_socket(libc::AF_UNIX)?;
-    let length = std::mem::offset_of!(libc::sockaddr_un, sun_path) + path.len() + 1;
-    connect(&socket, &address, length).map(|_| socket)
+    connect(socket.as_fd(), &address)?;
+    Ok(socket)
 }
 
 fn stream_socket(family: libc::c_int) -> io::Result<OwnedFd> {
@@ -435,31 +521,65 @@ fn stream_socket(family: libc::c_int) -> io::Result<OwnedFd> {
     owned(unsafe { libc::socket(family, kind, 0) })
 }
 
-fn connect<A>(socket: &OwnedFd, address: &A, length: usize) -> io::Result<Connecting> {
-    let (at, length) = (std::ptr::from_ref(address).cast(), length as libc::socklen_t);
+/// Begins to connect, or finds that another call has begun.
+pub(crate) fn connect(socket: BorrowedFd<'_>, to: &PeerAddress) -> io::Result<Connecting> {
+    let (at, length) = to.get();
     // SAFETY: an address of ours, of that length.
     match check(unsafe { libc::connect(socket.as_raw_fd(), at, length) }) {
         Ok(_) => Ok(Connecting::Done),
-        // An interrupted connect goes on by itself.
-        Err(error) if matches!(error.raw_os_error(), Some(libc::EINPROGRESS | libc::EINTR)) => {
-            Ok(Connecting::Pending)
-        }
-        Err(error) => Err(error),
+        Err(error) => match error.raw_os_error() {
+            // An interrupted connect goes on by itself.
+            Some(libc::EINPROGRESS | libc::EALREADY | libc::EINTR) => Ok(Connecting::Pending),
+            Some(libc::EISCONN) => Ok(Connecting::Done),
+            _ => Err(error),
+        },
     }
+}
+
+/// The error of a socket, if it has one, which it forgets.
+pub(crate) fn take_error(socket: BorrowedFd<'_>) -> io::Result<()> {
+    let (mut code, mut length) = (0, size_of::<libc::c_int>() as libc::socklen_t);
+    let (level, option) = (libc::SOL_SOCKET, libc::SO_ERROR);
+    let at = (&raw mut code).cast();
+    // SAFETY: writes one integer of ours, and its length.
+    check(unsafe { libc::getsockopt(socket.as_raw_fd(), level, option, at, &raw mut length) })?;
+    if code == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(code)) }
+}
+
+/// Ensures that a socket is connected: else `NotConnected`.
+pub(crate) fn has_peer(socket: BorrowedFd<'_>) -> io::Result<()> {
+    let mut peer = PeerAddress::new();
+    let (at, length) = peer.places();
+    // SAFETY: places of ours for an address and its length.
+    check(unsafe { libc::getpeername(socket.as_raw_fd(), at.cast(), length) }).map(drop)
+}
+
+/// A TCP listener that shares its address with others which say so, too (`SO_REUSEPORT`).
+pub(crate) fn listen_shared(at: SocketAddr) -> io::Result<OwnedFd> {
+    let socket = tcp_socket(at)?;
+    for option in [libc::SO_REUSEADDR, libc::SO_REUSEPORT] {
+        set_option(socket.as_fd(), libc::SOL_SOCKET, option, 1)?;
+    }
+    let address = PeerAddress::of_inet(at);
+    let (at, length) = address.get();
+    // SAFETY: an address of ours, of that length.
+    check(unsafe { libc::bind(socket.as_raw_fd(), at, length) })?;
+    lengthen_backlog(socket.as_fd())?;
+    Ok(socket)
+}
+
+fn set_option(
+    fd: BorrowedFd<'_>,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: libc::c_int,
+) -> io::Result<()> {
+    let (at, length) = ((&raw const value).cast(), size_of_val(&value) as libc::socklen_t);
+    // SAFETY: reads one integer of ours.
+    check(unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, at, length) }).map(drop)
 }
 
 /// Sets `TCP_NODELAY`. The connections of a listener inherit it.
 pub(crate) fn set_nodelay(fd: BorrowedFd<'_>) -> io::Result<()> {
-    let on: libc::c_int = 1;
-    // SAFETY: reads one integer of ours.
-    check(unsafe {
-        libc::setsockopt(
-            fd.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_NODELAY,
-            (&raw const on).cast(),
-            size_of_val(&on) as libc::socklen_t,
-        )
-    })
-    .map(drop)
+    set_option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1)
 }

@@ -28,18 +28,18 @@
 //!    precedes it.
 
 use crate::graph::Graph;
-use crate::module::{Block, BlockId, Func, Imm, Inst, Module, Pos, Target, Tenancy, Term};
+use crate::module::{Block, BlockId, Debt, Func, Imm, Inst, Module, Pos, Target, Tenancy, Term};
 use crate::op::{Effect, Opcode};
 
-fn inst(op: Opcode, imm: Imm, at: Pos) -> Inst {
+pub(crate) fn inst(op: Opcode, imm: Imm, at: Pos) -> Inst {
     Inst { op, imm, args: Vec::new(), result: None, at }
 }
 
-fn decrement(ops: i64, at: Pos) -> Inst {
+pub(crate) fn decrement(ops: i64, at: Pos) -> Inst {
     inst(Opcode::Budget_Decrement, Imm::Int(ops), at)
 }
 
-fn check(at: Pos) -> Inst {
+pub(crate) fn check(at: Pos) -> Inst {
     inst(Opcode::Budget_Check, Imm::None, at)
 }
 
@@ -95,8 +95,8 @@ fn split_back_edges(func: &mut Func) {
             if graph.is_back_edge(from, target.block.0 as usize) {
                 let number = BlockId(func.blocks.len() as u32);
                 let to = std::mem::replace(target, Target { block: number, args: Vec::new() });
-                let (params, insts) = (Vec::new(), Vec::new());
-                func.blocks.push(Block { params, insts, term: Term::Jump(to), unwind });
+                let (params, insts, owes) = (Vec::new(), Vec::new(), Debt::None);
+                func.blocks.push(Block { params, insts, term: Term::Jump(to), unwind, owes });
             }
         }
         func.blocks[from].term = term;

@@ -76,6 +76,13 @@ impl Graph {
         Graph { dominator, order }
     }
 
+    /// The blocks that can be reached, each behind those that dominate it.
+    pub(crate) fn order_of_blocks(&self, count: usize) -> Vec<usize> {
+        let mut blocks: Vec<usize> = (0..count).filter(|block| self.is_reachable(*block)).collect();
+        blocks.sort_by_key(|block| self.order[2 * block]);
+        blocks
+    }
+
     pub(crate) fn is_reachable(&self, block: usize) -> bool {
         self.dominator[2 * block].is_some()
     }

@@ -2,7 +2,8 @@
 //!
 //! A function is a list of blocks with parameters; a block says where a failure goes. The
 //! [text form](print()) and [`parse`] are inverse to each other. [`verify()`] collects every
-//! violation of the rules; [`insert_checks`] and [`merge_checks`] place the budget checks, and
+//! violation of the rules; [`insert_checks`], [`merge_checks`], [`strip_loops`] and
+//! [`unroll_loops`] place the budget checks ([`place_checks`] does all four), and
 //! [`verify_metering`] proves, independently of them, that every cycle of control flow and of
 //! calls is metered and that exactly the owed ops are charged.
 //!
@@ -32,18 +33,45 @@
 
 mod checks;
 mod graph;
+mod llvm;
 mod meter;
 mod module;
 mod op;
+mod params;
+mod strip;
 mod text;
+mod unroll;
 mod verify;
 
 pub use checks::{insert as insert_checks, lower_tasks, merge as merge_checks};
+pub use llvm::{LlvmError, emit as emit_llvm};
 pub use meter::verify_metering;
 pub use module::{
-    Block, BlockId, ErrorSet, Func, HostFunc, Imm, Inst, Module, Pos, StructDef, Target, Tenancy,
-    Term, Type, Value,
+    Block, BlockId, Debt, ErrorSet, Func, HostFunc, Imm, Inst, Module, Pos, StructDef, Target,
+    Tenancy, Term, Type, Value,
 };
 pub use op::{Effect, Opcode};
+pub use params::remove_constant_params;
+pub use strip::strip as strip_loops;
 pub use text::{TextError, parse, print};
+pub use unroll::unroll as unroll_loops;
 pub use verify::{Violation, verify};
+
+/// Inserts the budget checks in the form that is run: merged, loops in strips or unrolled.
+///
+/// ```
+/// use parcae_ir::{parse, place_checks, print, verify, verify_metering};
+///
+/// let text = "entry @main\nerror ParseError { Invalid }\n\
+///             func @main() -> void tenancy(CPU_Serial)\nb0:\n  Jump b1\nb1:\n  Jump b1\nend\n";
+/// let mut module = parse(text).unwrap();
+/// place_checks(&mut module);
+/// assert!(verify(&module).is_empty() && verify_metering(&module).is_empty());
+/// assert!(print(&module).contains("Budget_Decrement 8"), "eight rounds in a row");
+/// ```
+pub fn place_checks(module: &mut Module) {
+    insert_checks(module);
+    merge_checks(module);
+    strip_loops(module);
+    unroll_loops(module);
+}

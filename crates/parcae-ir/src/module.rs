@@ -205,6 +205,21 @@ impl Term {
     }
 }
 
+/// Ops that are owed at the start of a block, and are charged later.
+///
+/// Code in a loop that is metered in strips counts its rounds by a value that it has anyway. An
+/// operation of such a block that fails charges the debt first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Debt {
+    /// None: the usual case.
+    #[default]
+    None,
+    /// This number.
+    Ops(u32),
+    /// The first value less the second.
+    Steps(Value, Value),
+}
+
 /// A block: parameters, operations, an end.
 ///
 /// If one of its operations fails, control goes to `unwind`, whose only parameter is the failure.
@@ -220,6 +235,8 @@ pub struct Block {
     pub term: Term,
     /// The block for failures; without one the function fails.
     pub unwind: Option<BlockId>,
+    /// Ops that are owed at its start.
+    pub owes: Debt,
 }
 
 /// A function.
@@ -263,9 +280,13 @@ impl Func {
 
     /// A new block without an end.
     pub fn block(&mut self, unwind: Option<BlockId>) -> BlockId {
-        let block =
-            Block { params: Vec::new(), insts: Vec::new(), term: Term::Unreachable, unwind };
-        self.blocks.push(block);
+        self.blocks.push(Block {
+            params: Vec::new(),
+            insts: Vec::new(),
+            term: Term::Unreachable,
+            unwind,
+            owes: Debt::None,
+        });
         BlockId(self.blocks.len() as u32 - 1)
     }
 
@@ -318,6 +339,10 @@ impl Func {
         for block in &mut self.blocks {
             for inst in &mut block.insts {
                 inst.args.iter_mut().for_each(&mut renumber);
+            }
+            if let Debt::Steps(now, first) = &mut block.owes {
+                renumber(now);
+                renumber(first);
             }
             let block_number = |id: &mut BlockId| id.0 = blocks[id.0 as usize].unwrap_or(0);
             block.unwind.iter_mut().for_each(block_number);

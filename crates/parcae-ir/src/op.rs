@@ -193,6 +193,13 @@ opcodes! {
     Raise Traps
     /// Subtracts ops: the immediate, or the argument.
     Budget_Decrement Meters
+    /// A round of a loop ends, of which the control flow shows none: it owes an op.
+    Budget_Round Meters
+    /// Ops until the next payment.
+    Budget_Left Meters
+    /// The end of a strip that begins at the first value: at most the second, and at most as many
+    /// steps away as there are ops until the next payment, less the immediate. At least the first.
+    Budget_Strip Meters
     /// Yields or fails the task if its turn or its budget is used up, or it was cancelled.
     Budget_Check Meters
     /// Begins a cleanup on the way of a failure: it has ops in reserve, and is not cancelled.

@@ -18,8 +18,8 @@
 //! ```
 
 use crate::module::{
-    Block, BlockId, ErrorSet, Func, HostFunc, Imm, Inst, Module, Pos, StructDef, Target, Tenancy,
-    Term, Type, Value,
+    Block, BlockId, Debt, ErrorSet, Func, HostFunc, Imm, Inst, Module, Pos, StructDef, Target,
+    Tenancy, Term, Type, Value,
 };
 use crate::op::Opcode;
 use std::collections::BTreeMap;
@@ -82,6 +82,11 @@ fn print_func(out: &mut String, module: &Module, func: &Func) {
         if let Some(unwind) = block.unwind {
             let _ = write!(out, " unwind b{}", unwind.0);
         }
+        let _ = match block.owes {
+            Debt::None => Ok(()),
+            Debt::Ops(ops) => write!(out, " owes {ops}"),
+            Debt::Steps(now, first) => write!(out, " owes %{} - %{}", now.0, first.0),
+        };
         out.push_str(":\n");
         for inst in &block.insts {
             out.push_str("  ");
@@ -250,6 +255,15 @@ impl<'t> Parser<'t> {
     fn block(&mut self) -> Result<BlockId, TextError> {
         self.expect("b")?;
         self.number().map(BlockId)
+    }
+
+    fn debt(&mut self) -> Result<Debt, TextError> {
+        if !self.rest.trim_start().starts_with('%') {
+            return self.number().map(Debt::Ops);
+        }
+        let now = self.value()?;
+        self.expect("-")?;
+        Ok(Debt::Steps(now, self.value()?))
     }
 
     fn string(&mut self) -> Result<String, TextError> {
@@ -425,8 +439,10 @@ impl<'t> Parser<'t> {
                 }
             }
             let unwind = if self.eat("unwind") { Some(self.block()?) } else { None };
+            let owes = if self.eat("owes") { self.debt()? } else { Debt::None };
             self.expect(":")?;
-            func.blocks.push(Block { params, insts: Vec::new(), term: Term::Unreachable, unwind });
+            let (insts, term) = (Vec::new(), Term::Unreachable);
+            func.blocks.push(Block { params, insts, term, unwind, owes });
             return self.end_of_line();
         }
         if func.blocks.is_empty() {

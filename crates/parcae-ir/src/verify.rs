@@ -6,7 +6,7 @@
 //! included. Whether the code is metered is the question of [`meter`](crate::verify_metering).
 
 use crate::graph::{Graph, find_cycle};
-use crate::module::{Func, HostFunc, Imm, Inst, Module, Target, Tenancy, Term, Type, Value};
+use crate::module::{Debt, Func, HostFunc, Imm, Inst, Module, Target, Tenancy, Term, Type, Value};
 use crate::op::{Effect, Opcode};
 
 /// A violated rule.
@@ -134,7 +134,11 @@ impl<'m> Verifier<'m, '_> {
             let results = block.insts.iter().filter_map(|inst| inst.result);
             let args = block.insts.iter().flat_map(|inst| inst.args.iter().copied());
             let all = block.params.iter().copied().chain(results).chain(args);
-            if all.chain(block.term.uses()).any(|value| bad(&value)) {
+            let debt = match block.owes {
+                Debt::Steps(now, first) => vec![now, first],
+                _ => Vec::new(),
+            };
+            if all.chain(block.term.uses()).chain(debt).any(|value| bad(&value)) {
                 self.add("an operand is no value");
             }
             let targets = block.term.targets().into_iter().map(|target| target.block);
@@ -207,6 +211,13 @@ impl<'m> Verifier<'m, '_> {
                     this.add(format!("%{} is used where it is not defined", value.0));
                 }
             };
+            if let Debt::Steps(now, first) = block.owes {
+                used(self, now, 0);
+                used(self, first, 0);
+                if [now, first].iter().any(|value| *self.func.ty(*value) != Type::I64) {
+                    self.add("a debt is no difference of two i64");
+                }
+            }
             for (at, inst) in block.insts.iter().enumerate() {
                 inst.args.iter().for_each(|arg| used(self, *arg, at));
             }
@@ -537,10 +548,22 @@ impl<'m> Verifier<'m, '_> {
             O::Trap => ok(args == [&T::Str] && *result == T::Void, "needs a text"),
             O::Raise => ok(matches!(args, [T::Error(_)]) && *result == T::Void, "needs an error"),
             O::Budget_Decrement => ok(
-                args.is_empty() && matches!(inst.imm, Imm::Int(1..=65_536)) && *result == T::Void,
-                "needs a number of ops from 1 to 65536",
+                match inst.imm {
+                    Imm::Int(1..=65_536) => args.is_empty(),
+                    Imm::None => args == [&T::I64],
+                    _ => false,
+                } && *result == T::Void,
+                "needs a number of ops from 1 to 65536, or a value",
+            ),
+            O::Budget_Left => ok(args.is_empty() && *result == T::I64, "gives an i64"),
+            O::Budget_Strip => ok(
+                args == [&T::I64, &T::I64]
+                    && *result == T::I64
+                    && matches!(inst.imm, Imm::Int(0 | 1)),
+                "needs 0 or 1, and two i64",
             ),
             O::Budget_Check
+            | O::Budget_Round
             | O::Yield
             | O::Shield_Begin
             | O::Shield_End
@@ -604,6 +627,12 @@ impl<'m> Verifier<'m, '_> {
         }
     }
 
+    fn may_fail(&self, inst: &Inst) -> bool {
+        let counts =
+            matches!(inst.op, Opcode::Budget_Left | Opcode::Budget_Strip | Opcode::Budget_Round);
+        inst.effect(self.func) != Effect::Pure && !counts
+    }
+
     /// Each nursery is ended once on every path, failures included, and a task is started only in
     /// an open one. The state of a block is the list of open nurseries at its start.
     fn nurseries(&mut self) {
@@ -631,7 +660,7 @@ impl<'m> Verifier<'m, '_> {
                     }
                     _ => {}
                 }
-                if inst.effect(self.func) != Effect::Pure && inst.op != Opcode::Nursery_Abort {
+                if self.may_fail(inst) && inst.op != Opcode::Nursery_Abort {
                     match &failing {
                         Some(other) if *other != state => {
                             self.add("operations that can fail have different open nurseries");
@@ -659,9 +688,9 @@ impl<'m> Verifier<'m, '_> {
             let targets =
                 block.term.targets().into_iter().map(|target| (target.block, state.clone()));
             let start = known[number].clone().unwrap_or_default();
-            let has_failing = block.insts.iter().find(|inst| {
-                inst.effect(self.func) != Effect::Pure && inst.op != Opcode::Nursery_Abort
-            });
+            let mut insts = block.insts.iter();
+            let has_failing =
+                insts.find(|inst| self.may_fail(inst) && inst.op != Opcode::Nursery_Abort);
             // The state of the handler is that of the operations that can fail.
             let at_failure = match has_failing.map(|inst| inst.op) {
                 Some(Opcode::Nursery_End) => {

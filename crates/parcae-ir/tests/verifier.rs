@@ -1,6 +1,9 @@
 //! The verifier, by one text for each rule; the text form under damage.
 
-use parcae_ir::{insert_checks, merge_checks, parse, print, verify, verify_metering};
+use parcae_ir::{
+    insert_checks, merge_checks, parse, place_checks, print, strip_loops, unroll_loops, verify,
+    verify_metering,
+};
 
 /// A module with this function and these others.
 fn module(body: &str) -> String {
@@ -112,6 +115,119 @@ fn unmetered_code_is_found() {
         merge_checks(&mut module);
         assert_eq!(verify_metering(&module), [], "{}", print(&module));
     }
+}
+
+/// A loop in strips.
+const STRIPS: &str = "entry @main
+error ParseError { Invalid }
+func @main() -> void tenancy(CPU_Serial)
+b0:
+  %0: i64 = Constant 0
+  %1: i64 = Constant 100
+  %2: i64 = Constant 1
+  Budget_Decrement 1
+  Budget_Check
+  Jump b1(%0)
+b1(%3: i64):
+  %4: i64 = Budget_Strip 0, %3, %1
+  Jump b2(%3)
+b2(%5: i64) owes %5 - %3:
+  %6: bool = Less %5, %4
+  Branch %6, b3, b4
+b3 owes %5 - %3:
+  %7: i64 = Add %5, %2
+  Jump b2(%7)
+b4 owes %5 - %3:
+  %8: i64 = Wrap_Sub %5, %3
+  Budget_Decrement %8
+  Budget_Check
+  %9: bool = Less %5, %1
+  Branch %9, b1(%5), b5
+b5:
+  Return
+end
+";
+
+/// The faults of a text that has some.
+fn refused(text: &str) -> String {
+    let module = parse(text).unwrap_or_else(|fault| panic!("{fault:?}\n{text}"));
+    let found = verify(&module).into_iter().chain(verify_metering(&module));
+    let found: Vec<String> = found.map(|violation| violation.message).collect();
+    assert!(!found.is_empty(), "no fault in\n{text}");
+    found.join("; ")
+}
+
+#[test]
+fn strips_are_proven_and_damage_to_each_part_of_their_form_is_found() {
+    let module = parse(STRIPS).unwrap();
+    assert_eq!((verify(&module), verify_metering(&module)), (vec![], vec![]));
+    assert_eq!(parse(&print(&module)).as_ref(), Ok(&module));
+    let damages = [
+        ("Less %5, %4", "Less %5, %1", "cycle"),
+        ("Less %5, %4", "LessEqual %5, %4", "cycle"),
+        ("Branch %6, b3, b4", "Branch %6, b4, b3", "cycle"),
+        ("Jump b2(%3)", "Jump b2(%0)", "charged"),
+        ("b2(%5: i64) owes %5 - %3:", "b2(%5: i64) owes %5 - %0:", "charged"),
+        ("b3 owes %5 - %3:", "b3 owes %3 - %5:", "charged"),
+        ("b3 owes %5 - %3:", "b3:", "charged"),
+        // Rounds that do not advance, or advance twice.
+        ("Add %5, %2", "Add %5, %0", "charged"),
+        ("  Jump b2(%7)", "  %10: i64 = Add %7, %2\n  Jump b2(%10)", "charged"),
+        ("Wrap_Sub %5, %3", "Wrap_Sub %3, %5", "charged"),
+        ("  Budget_Decrement %8\n  Budget_Check\n", "", "charged"),
+        ("  Budget_Decrement %8\n  Budget_Check\n", "  Budget_Decrement %8\n", "cycle"),
+        // The next strip begins though the loop has ended, or elsewhere, or bounds nothing.
+        ("Branch %9, b1(%5), b5", "Branch %9, b1(%0), b5", "charged"),
+        ("%9: bool = Less %5, %1", "%9: bool = Less %3, %1", "charged"),
+        ("%9: bool = Less %5, %1", "%9: bool = LessEqual %5, %1", "charged"),
+        ("Branch %9, b1(%5), b5", "Branch %9, b5, b1(%5)", "charged"),
+        ("Budget_Strip 0, %3, %1", "Budget_Strip 0, %0, %1", "charged"),
+        ("Budget_Strip 0, %3, %1", "Budget_Strip 1, %3, %1", "charged"),
+        // Operations that others observe wait for the charge.
+        ("  %7: i64 = Add", "  Yield\n  %7: i64 = Add", "charged"),
+        ("  %9: bool", "  Yield\n  %9: bool", "charged"),
+        ("  %8: i64 = Wrap_Sub %5, %3", "  %8: i64 = Budget_Left", "charged"),
+    ];
+    for (from, to, fault) in damages {
+        let text = STRIPS.replacen(from, to, 1);
+        assert_ne!(text, STRIPS, "{from}");
+        let found = refused(&text);
+        assert!(found.contains(fault), "{from} -> {to}: {found}\n{text}");
+    }
+    // A single strip is correct; a test of another value lets its rounds go on for ever.
+    let single = STRIPS.replace("Branch %9, b1(%5), b5", "Jump b5");
+    assert_eq!(verify_metering(&parse(&single).unwrap()), vec![]);
+    let found = refused(&single.replace("Less %5, %4", "Less %3, %4"));
+    assert!(found.contains("cycle"), "{found}");
+}
+
+#[test]
+fn unrolled_loops_are_proven_and_their_guard_is_needed() {
+    let text = "entry @main\nerror ParseError { Invalid }\n\
+                func @main() -> void tenancy(CPU_Serial)\nb0:\n  Jump b1\nb1:\n  Jump b1\nend\n";
+    let mut module = parse(text).unwrap();
+    place_checks(&mut module);
+    let text = print(&module);
+    assert_eq!((verify(&module), verify_metering(&module)), (vec![], vec![]), "{text}");
+    assert_eq!(text.matches("Budget_Round").count(), 7, "{text}");
+    let damages = [
+        ("Constant 8", "Constant 6", "test that they are left"),
+        ("GreaterEqual", "LessEqual", "test that they are left"),
+        ("  Budget_Round\n", "", "charged"),
+        ("Budget_Decrement 8", "Budget_Decrement 7", "charged"),
+        ("owes 3:", "owes 4:", "charged"),
+        ("owes 3:", "owes 4000:", "test that they are left"),
+    ];
+    for (from, to, fault) in damages {
+        assert!(text.contains(from), "{from}\n{text}");
+        let found = refused(&text.replacen(from, to, 1));
+        assert!(found.contains(fault), "{from}: {found}");
+    }
+    // Both passes leave alone what they have made.
+    let again = module.clone();
+    strip_loops(&mut module);
+    unroll_loops(&mut module);
+    assert_eq!(module, again);
 }
 
 #[test]

@@ -51,6 +51,8 @@ pub(crate) struct Backend {
     #[expect(clippy::vec_box, reason = "generated code has their addresses")]
     sites: Vec<Box<Site>>,
     bytes: usize,
+    /// Functions of the program with their names and the bytes of their code.
+    symbols: Vec<(FuncId, String, usize)>,
 }
 
 /// Functions of the host.
@@ -99,7 +101,8 @@ pub(crate) fn generate(
             &shape,
             (module, program, number as u32, metering),
         )?;
-        backend.define(id, &mut context, &func.name)?;
+        let title = format!("{} at {}:{}", func.name, module.file, func.at.line);
+        backend.define(id, &mut context, &title)?;
     }
     backend.define_attend(&mut context, &mut frames)?;
     let enter = backend.define_enter(&mut context, &mut frames)?;
@@ -116,8 +119,11 @@ pub(crate) fn generate(
     // SAFETY: `enter` was generated with this signature.
     let enter = unsafe { std::mem::transmute::<*const u8, Enter>(enter) };
     let thunks = thunks.into_iter().map(|id| id.map_or(std::ptr::null(), address)).collect();
+    let symbols = backend.symbols.iter();
+    let symbols = symbols.map(|(id, name, bytes)| (address(*id).addr(), *bytes, name.clone()));
+    let symbols = symbols.collect();
     let code = CodeMemory { module: Some(backend.module), bytes: backend.bytes };
-    Ok(Generated { enter, thunks, _sites: backend.sites, code })
+    Ok(Generated { enter, thunks, _sites: backend.sites, symbols, code })
 }
 
 impl Backend {
@@ -149,6 +155,7 @@ impl Backend {
             attend: FuncId::from_u32(0),
             sites: Vec::new(),
             bytes: 0,
+            symbols: Vec::new(),
         };
         let word = types::I64;
         let host: [(&[Type], &[Type]); 7] = [
@@ -226,6 +233,7 @@ impl Backend {
         self.module.define_function(id, context).map_err(error)?;
         if let Some(code) = context.compiled_code() {
             self.bytes += code.buffer.data().len();
+            self.symbols.push((id, name.to_owned(), code.buffer.data().len()));
             let frame = code.buffer.frame_layout().map_or(0, |frame| frame.frame_to_fp_offset);
             if frame > LARGEST_FRAME {
                 let construct = format!("a function with a frame of {frame} bytes");
@@ -327,7 +335,7 @@ impl Backend {
         builder.ins().return_(&results);
         builder.seal_all_blocks();
         self.finish(builder);
-        self.define(id, context, &func.name)?;
+        self.define(id, context, &format!("{} (entry)", func.name))?;
         Ok(id)
     }
 }

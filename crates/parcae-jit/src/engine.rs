@@ -34,6 +34,8 @@ pub(crate) struct Generated {
     /// The code refers to them.
     #[expect(clippy::vec_box, reason = "generated code has their addresses")]
     pub(crate) _sites: Vec<Box<Site>>,
+    /// Address, bytes and name of each function.
+    pub(crate) symbols: Vec<(usize, usize, String)>,
     pub(crate) code: CodeMemory,
 }
 

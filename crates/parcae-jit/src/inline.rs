@@ -59,10 +59,7 @@ impl Translator<'_> {
                 let address = self.builder.ins().iadd(data, index);
                 self.builder.ins().uload8(types::I64, trusted(), address, 0)
             }
-            (Opcode::Array_Len | Opcode::String_Len, _) => {
-                let view = self.view(inst.args[0]);
-                self.builder.ins().load(types::I64, trusted(), view, 8)
-            }
+            (Opcode::Array_Len | Opcode::String_Len, _) => self.contents(inst.args[0]).1,
             (Opcode::Field_Access, _) => {
                 let Imm::Int(field) = inst.imm else { return Ok(None) };
                 let Ok(offset) = i32::try_from(8 * field) else { return Ok(None) };
@@ -159,11 +156,20 @@ impl Translator<'_> {
     }
 
     /// The address of an object's view.
-    fn view(&mut self, object: parcae_ir::Value) -> Value {
+    pub(crate) fn view(&mut self, object: parcae_ir::Value) -> Value {
         let object = self.one(object);
         let views = self.builder.ins().load(types::I64, trusted(), self.words, at::VIEWS);
         let offset = self.builder.ins().ishl_imm_u(object, VIEW_SHIFT);
         self.builder.ins().iadd(views, offset)
+    }
+
+    /// The contents of an array or a text, and their length.
+    fn contents(&mut self, object: parcae_ir::Value) -> (Value, Value) {
+        self.loaded(object).unwrap_or_else(|| {
+            let view = self.view(object);
+            let data = self.builder.ins().load(types::I64, trusted(), view, 0);
+            (data, self.builder.ins().load(types::I64, trusted(), view, 8))
+        })
     }
 
     fn load_content(&mut self, inst: &Inst, offset: i32) -> Option<Value> {
@@ -176,9 +182,7 @@ impl Translator<'_> {
     /// The contents of an object, and an index that is within them.
     fn bounded(&mut self, inst: &Inst) -> Result<(Value, Value), CompileError> {
         let index = self.one(inst.args[1]);
-        let view = self.view(inst.args[0]);
-        let data = self.builder.ins().load(types::I64, trusted(), view, 0);
-        let length = self.builder.ins().load(types::I64, trusted(), view, 8);
+        let (data, length) = self.contents(inst.args[0]);
         let outside = self.builder.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, index, length);
         self.fail_when(outside, inst)?;
         Ok((data, index))

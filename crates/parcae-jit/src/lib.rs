@@ -15,8 +15,7 @@
 //! end
 //! "#);
 //! let mut module = parcae_lang::lower(&source, Profile::Core).expect("a correct program");
-//! parcae_ir::insert_checks(&mut module);
-//! parcae_ir::merge_checks(&mut module);
+//! parcae_ir::place_checks(&mut module);
 //! let program = parcae_jit::compile(&module).expect("all constructs are supported");
 //! let rt = Runtime::builder().deterministic(1).build()?;
 //! assert_eq!(program.run(&rt, Host::new(|_| ())).expect("no failure"), 500_500);
@@ -53,7 +52,8 @@
 //! Memory and depth of calls are not those of the interpreter: frames are on the task's stack and
 //! not in its heap, so a memory budget does not pay for them, and the size of the stack bounds the
 //! depth. Unsupported constructs are an [error](CompileError::NotSupported), never a silent
-//! fallback. Debuggers and backtraces do not know the lines of generated code.
+//! fallback. `perf` knows the functions of generated code ([`compile_with_map`]); debuggers and
+//! backtraces do not know them.
 
 mod backend;
 mod engine;
@@ -64,6 +64,8 @@ mod words;
 use parcae_interp::Program;
 use parcae_ir::{Module, Violation};
 use std::fmt;
+use std::io::Write;
+use std::path::Path;
 use std::sync::Arc;
 
 /// A module cannot be compiled.
@@ -82,6 +84,8 @@ pub enum CompileError {
     },
     /// The code generator failed.
     Backend(String),
+    /// The map of functions cannot be written.
+    Map(String),
 }
 
 impl fmt::Display for CompileError {
@@ -94,6 +98,7 @@ impl fmt::Display for CompileError {
             CompileError::NotSupported { construct, func } => {
                 write!(f, "not supported by the JIT yet: {construct}, in `{func}`")
             }
+            CompileError::Map(message) => write!(f, "the map of functions: {message}"),
             CompileError::Backend(message) => write!(f, "the code generator failed: {message}"),
         }
     }
@@ -108,6 +113,27 @@ impl std::error::Error for CompileError {}
 /// If the module is not valid, has a construct that is not supported, or the code generator fails.
 pub fn compile(module: &Module) -> Result<Program, CompileError> {
     compile_as(module, Metering::Kept)
+}
+
+/// Compiles a module, and appends the names of its functions, with their places in the source, to a
+/// map for `perf`, which looks for `/tmp/perf-PID.map`.
+///
+/// Generated code keeps frame pointers: `perf record --call-graph fp` follows its calls.
+///
+/// # Errors
+///
+/// As for [`compile`]; if the map cannot be written.
+pub fn compile_with_map(module: &Module, map: &Path) -> Result<Program, CompileError> {
+    let (program, generated) = generate(module, Metering::Kept)?;
+    let lines: String = generated
+        .symbols
+        .iter()
+        .map(|(address, bytes, name)| format!("{address:x} {bytes:x} {name}\n"))
+        .collect();
+    let file = std::fs::OpenOptions::new().append(true).create(true).open(map);
+    let written = file.and_then(|mut file| file.write_all(lines.as_bytes()));
+    written.map_err(|error| CompileError::Map(format!("{}: {error}", map.display())))?;
+    Ok(program.with_engine(Arc::new(generated)))
 }
 
 /// Compiles a module without the code of its budget checks, to measure what they cost. Nothing
@@ -130,6 +156,14 @@ pub(crate) enum Metering {
 }
 
 fn compile_as(module: &Module, metering: Metering) -> Result<Program, CompileError> {
+    let (program, generated) = generate(module, metering)?;
+    Ok(program.with_engine(Arc::new(generated)))
+}
+
+fn generate(
+    module: &Module,
+    metering: Metering,
+) -> Result<(Program, engine::Generated), CompileError> {
     let program = Program::new(module).map_err(CompileError::Invalid)?;
     // A panic of the code generator is a fault of this compiler, and not the end of its host.
     let generate = || backend::generate(module, &program, metering);
@@ -139,5 +173,5 @@ fn compile_as(module: &Module, metering: Metering) -> Result<Program, CompileErr
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
         Err(CompileError::Backend(text.unwrap_or("a panic").to_owned()))
     })?;
-    Ok(program.with_engine(Arc::new(generated)))
+    Ok((program, generated))
 }

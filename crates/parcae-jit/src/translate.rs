@@ -28,7 +28,9 @@ use cranelift_codegen::ir::{
 };
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use parcae_interp::Program;
-use parcae_ir::{BlockId, Effect, Func, Imm, Inst, Module, Opcode, Target, Tenancy, Term, Type};
+use parcae_ir::{
+    BlockId, Debt, Effect, Func, Imm, Inst, Module, Opcode, Target, Tenancy, Term, Type,
+};
 use std::collections::BTreeMap;
 
 /// Bytes of a list of roots before the references: the list of the caller, their number.
@@ -111,6 +113,9 @@ pub(crate) struct Translator<'t> {
     at: usize,
     /// The counter behind the decrement that is the operation of this number.
     counted: Option<(usize, Value)>,
+    /// Contents and length of objects during a strip, by its start and the object: they were loaded
+    /// before it.
+    pub(crate) hoisted: BTreeMap<(u32, u32), (Value, Value)>,
 }
 
 /// Memory that only this task uses.
@@ -151,6 +156,7 @@ pub(crate) fn function(
         block: 0,
         at: 0,
         counted: None,
+        hoisted: BTreeMap::new(),
     };
     translator.prologue(entry)?;
     let order = order(func);
@@ -407,8 +413,12 @@ impl<'t> Translator<'t> {
     pub(crate) fn operate(&mut self, inst: &Inst) -> Result<Option<Words>, CompileError> {
         let window = self.store_operands(&inst.args)?;
         let site = self.site();
+        // A failure charges the debt of the block, so it is charged now, and taken back.
+        let debt = self.debt();
+        self.charge(debt, false);
         let failed = self.call_host(Host::Operate, &[self.words, site]);
         self.fail_if(failed[0]);
+        self.charge(debt, true);
         let Some(result) = inst.result else { return Ok(None) };
         let at = 8 * inst.args.len() as i32;
         let mut load = |ty, at| self.builder.ins().load(ty, trusted(), window, at);
@@ -422,10 +432,95 @@ impl<'t> Translator<'t> {
     pub(crate) fn fail_by_operation(&mut self, inst: &Inst) -> Result<(), CompileError> {
         self.store_operands(&inst.args)?;
         let site = self.site();
+        let debt = self.debt();
+        self.charge(debt, false);
         self.call_host(Host::Operate, &[self.words, site]);
         let fail = self.fail_block();
         self.builder.ins().jump(fail, &[]);
         Ok(())
+    }
+
+    /// The ops that are owed in the present block.
+    fn debt(&mut self) -> Option<Value> {
+        match self.func.blocks[self.block as usize].owes {
+            _ if self.metering != Metering::Kept => None,
+            Debt::None => None,
+            Debt::Ops(ops) => Some(self.word(ops.into())),
+            Debt::Steps(now, first) => {
+                let (now, first) = (self.one(now), self.one(first));
+                Some(self.builder.ins().isub(now, first))
+            }
+        }
+    }
+
+    /// Charges ops, or takes them back.
+    fn charge(&mut self, ops: Option<Value>, back: bool) {
+        let Some(ops) = ops else { return };
+        let left = self.builder.ins().get_pinned_reg(types::I64);
+        let ins = self.builder.ins();
+        let left = if back { ins.iadd(left, ops) } else { ins.isub(left, ops) };
+        self.builder.ins().set_pinned_reg(left);
+    }
+
+    /// Loads addresses and lengths of the arrays and texts that the rounds of a strip use and do
+    /// not define. Nothing in a strip allocates, so they stay where they are, and only a `pop`
+    /// would change a length.
+    fn hoist(&mut self, first: parcae_ir::Value) {
+        let func = self.func;
+        let owes = |block: &&parcae_ir::Block| matches!(block.owes, Debt::Steps(_, start) if start == first);
+        let rounds: Vec<&parcae_ir::Block> = func.blocks.iter().filter(owes).collect();
+        let insts = || rounds.iter().flat_map(|block| &block.insts);
+        if insts().any(|inst| inst.op == Opcode::Array_Pop) {
+            return;
+        }
+        let inside = |value: parcae_ir::Value| {
+            rounds.iter().any(|block| block.params.contains(&value))
+                || insts().any(|inst| inst.result == Some(value))
+        };
+        for inst in insts() {
+            let uses = matches!(
+                inst.op,
+                Opcode::Index
+                    | Opcode::Index_Store
+                    | Opcode::Array_Len
+                    | Opcode::String_Index
+                    | Opcode::String_Len
+            );
+            let key = uses.then(|| (first.0, inst.args[0].0));
+            let Some(key) = key.filter(|key| !self.hoisted.contains_key(key)) else { continue };
+            if !inside(inst.args[0]) {
+                let view = self.view(inst.args[0]);
+                let data = self.builder.ins().load(types::I64, trusted(), view, 0);
+                let length = self.builder.ins().load(types::I64, trusted(), view, 8);
+                self.hoisted.insert(key, (data, length));
+            }
+        }
+    }
+
+    /// The contents of an object and their length, if they were loaded before the strip.
+    pub(crate) fn loaded(&self, object: parcae_ir::Value) -> Option<(Value, Value)> {
+        match self.func.blocks[self.block as usize].owes {
+            Debt::Steps(_, first) => self.hoisted.get(&(first.0, object.0)).copied(),
+            _ => None,
+        }
+    }
+
+    /// The end of a strip; see `Meter::strip`.
+    fn strip(&mut self, inst: &Inst) -> Value {
+        let (first, end) = (self.one(inst.args[0]), self.one(inst.args[1]));
+        if self.metering != Metering::Kept {
+            return self.builder.ins().smax(first, end);
+        }
+        let kept = if let Imm::Int(kept) = inst.imm { kept } else { 0 };
+        let zero = self.word(0);
+        let left = self.builder.ins().get_pinned_reg(types::I64);
+        let left = self.builder.ins().iadd_imm_s(left, -kept);
+        let left = self.builder.ins().smax(left, zero);
+        let steps = self.builder.ins().isub(end, first);
+        let steps = self.builder.ins().umin(steps, left);
+        let bound = self.builder.ins().iadd(first, steps);
+        let some = self.builder.ins().icmp(IntCC::SignedGreaterThan, end, first);
+        self.builder.ins().select(some, bound, first)
     }
 
     fn check(&mut self) {
@@ -526,11 +621,14 @@ impl<'t> Translator<'t> {
                 None
             }
             Opcode::Budget_Decrement => {
-                let Imm::Int(ops) = inst.imm else {
-                    return self.refuse("a charge that is computed");
-                };
                 let left = self.builder.ins().get_pinned_reg(types::I64);
-                let left = self.builder.ins().iadd_imm_s(left, -ops);
+                let left = match inst.imm {
+                    Imm::Int(ops) => self.builder.ins().iadd_imm_s(left, -ops),
+                    _ => {
+                        let ops = self.one(inst.args[0]);
+                        self.builder.ins().isub(left, ops)
+                    }
+                };
                 self.builder.ins().set_pinned_reg(left);
                 self.counted = Some((self.at, left));
                 None
@@ -538,6 +636,15 @@ impl<'t> Translator<'t> {
             Opcode::Budget_Check => {
                 self.check();
                 None
+            }
+            Opcode::Budget_Round => None,
+            Opcode::Budget_Left if self.metering != Metering::Kept => {
+                Some(Words::One(self.word(i64::MAX)))
+            }
+            Opcode::Budget_Left => Some(Words::One(self.builder.ins().get_pinned_reg(types::I64))),
+            Opcode::Budget_Strip => {
+                self.hoist(inst.args[0]);
+                Some(Words::One(self.strip(inst)))
             }
             Opcode::Call => self.call(inst)?,
             Opcode::Closure_Call => self.call_value(inst)?,

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use support::{Checks, module, run};
 
 fn compiled(text: &str) -> Program {
-    parcae_jit::compile(&module(text, Checks::Merged)).unwrap_or_else(|error| panic!("{error}"))
+    parcae_jit::compile(&module(text, Checks::Placed)).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn outcome(text: &str) -> String {
@@ -86,7 +86,7 @@ fn the_slow_path_of_a_check_preserves_all_registers() {
     }
     text += "end\n";
     let rt = Runtime::builder().deterministic(1).build().unwrap();
-    let interpreted = Program::new(&module(&text, Checks::Merged)).unwrap();
+    let interpreted = Program::new(&module(&text, Checks::Placed)).unwrap();
     assert_eq!(run(&compiled(&text), &rt).1, run(&interpreted, &rt).1);
 }
 
@@ -123,7 +123,7 @@ fn references_survive_collections() {
                 for i in 0..<20000 do\nlet t = $\"number {i}\"\nif i % 100 == 0 do list = grow(list, i) end\nadd(t.len % 2)\nend\n\
                 var sum = 0\nvar at = list\nwhile at.len > 0 do\nsum += at[0].value + at[0].name.len\nat = at[0].next\nend\n\
                 print($\"{sum} {total}\")\nend";
-    let interpreted = Program::new(&module(text, Checks::Merged)).unwrap();
+    let interpreted = Program::new(&module(text, Checks::Placed)).unwrap();
     let budget = Budget::UNLIMITED.with_memory(400_000);
     let rt = Runtime::builder().deterministic(1).budget(budget).build().unwrap();
     let (a, b) = (run(&interpreted, &rt), run(&compiled(text), &rt));
@@ -178,7 +178,7 @@ fn code_is_freed_with_its_last_run() {
 fn what_is_not_supported_is_named() {
     let error = parcae_jit::compile(&module(
         "func again() do main() end\nfunc main() do\nlet f = again\nend",
-        Checks::Merged,
+        Checks::Placed,
     ))
     .unwrap_err();
     assert_eq!(
@@ -193,4 +193,21 @@ fn the_host_survives_hostile_programs() {
         let text = support::hostile::program(seed);
         support::hostile::survive(&compiled(&text), &text, seed);
     }
+}
+
+#[test]
+fn the_map_for_perf_names_functions_and_their_lines() {
+    let text = "func twice(n: i64) -> i64 do n + n end\nfunc main() do\nprint(twice(4))\nend";
+    let map = std::env::temp_dir().join(format!("parcae-map-{}", std::process::id()));
+    let program = parcae_jit::compile_with_map(&module(text, Checks::Placed), &map).unwrap();
+    let lines = std::fs::read_to_string(&map).unwrap();
+    std::fs::remove_file(&map).unwrap();
+    for name in ["twice at test.jan:1", "main at test.jan:2"] {
+        let line = lines.lines().find(|line| line.ends_with(name));
+        let line = line.unwrap_or_else(|| panic!("{name}: {lines}"));
+        let mut numbers = line.split(' ').take(2).map(|it| usize::from_str_radix(it, 16).unwrap());
+        assert!(numbers.next().unwrap() > 4096 && numbers.next().unwrap() > 0, "{line}");
+    }
+    let rt = Runtime::builder().deterministic(1).build().unwrap();
+    assert_eq!(support::run(&program, &rt).1, "8\n");
 }

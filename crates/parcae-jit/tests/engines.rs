@@ -19,7 +19,7 @@ fn both(text: &str, checks: Checks) -> (Program, Program) {
 #[test]
 fn the_examples_print_what_they_should_under_many_seeds() {
     for (name, text, expected) in examples() {
-        for checks in [Checks::Naive, Checks::Merged] {
+        for checks in [Checks::Naive, Checks::Merged, Checks::Placed] {
             let (_, program) = both(&text, checks);
             for seed in 0..5 {
                 let rt = Runtime::builder().deterministic(seed).workers(3).build().unwrap();
@@ -35,7 +35,7 @@ fn the_examples_print_what_they_should_under_many_seeds() {
 #[test]
 fn the_examples_print_what_they_should_on_threads() {
     for (name, text, expected) in examples() {
-        let (_, program) = both(&text, Checks::Merged);
+        let (_, program) = both(&text, Checks::Placed);
         for workers in [1, 2, 4] {
             let rt = Runtime::builder().workers(workers).build().unwrap();
             let (outcome, output) = run(&program, &rt);
@@ -47,7 +47,8 @@ fn the_examples_print_what_they_should_on_threads() {
 #[test]
 fn both_engines_charge_the_same_ops_in_the_examples() {
     for (name, text, _) in examples() {
-        let (interpreted, compiled) = both(&text, Checks::Merged);
+        let (interpreted, _) = both(&text, Checks::Naive);
+        let (_, compiled) = both(&text, Checks::Placed);
         for seed in [1, 7] {
             let a = charged(&interpreted, 10_000_000, seed);
             let b = charged(&compiled, 10_000_000, seed);
@@ -66,11 +67,12 @@ fn both_engines_charge_the_same_ops_in_generated_programs() {
     let (mut finished, mut failed) = (0, 0);
     for seed in 1..=25 {
         let text = Generator::program(seed);
-        let (interpreted, compiled) = both(&text, Checks::Merged);
-        let (_, naive) = both(&text, Checks::Naive);
+        let (interpreted, naive) = both(&text, Checks::Naive);
+        let (placed, compiled) = both(&text, Checks::Placed);
         let a = charged(&interpreted, 200_000, seed);
-        assert_eq!(a, charged(&compiled, 200_000, seed), "{text}");
-        assert_eq!(a, charged(&naive, 200_000, seed), "{text}");
+        for program in [&naive, &placed, &compiled] {
+            assert_eq!(a, charged(program, 200_000, seed), "{text}");
+        }
         // And where the budget ends in the middle.
         for ops in [a.2 / 2, a.2 / 3, a.2.saturating_sub(1)] {
             let (a, b) = (charged(&interpreted, ops, seed), charged(&compiled, ops, seed));
@@ -97,7 +99,8 @@ fn placed(program: &Program) -> (String, String) {
 #[test]
 fn statements_do_what_they_say() {
     for (statements, expected) in STATEMENTS {
-        let (interpreted, compiled) = both(&main_of(statements), Checks::Merged);
+        let (_, compiled) = both(&main_of(statements), Checks::Placed);
+        let (interpreted, _) = both(&main_of(statements), Checks::Naive);
         let (outcome, output) = placed(&compiled);
         assert_eq!(&output, expected, "{statements}: {outcome}");
         assert_eq!((outcome, output), placed(&interpreted), "{statements}");
@@ -107,7 +110,8 @@ fn statements_do_what_they_say() {
 #[test]
 fn faults_have_the_same_message_and_place() {
     for (statements, expected) in FAULTS {
-        let (interpreted, compiled) = both(&main_of(statements), Checks::Merged);
+        let (_, compiled) = both(&main_of(statements), Checks::Placed);
+        let (interpreted, _) = both(&main_of(statements), Checks::Naive);
         let (outcome, output) = placed(&compiled);
         assert!(outcome.starts_with(expected), "{statements}: {outcome}");
         assert_eq!((outcome, output), placed(&interpreted), "{statements}");
@@ -115,7 +119,7 @@ fn faults_have_the_same_message_and_place() {
         let caught = main_of(&format!(
             "nursery do spawn func() do\n{statements}\nreturn 0 end end catch |e| do print($\"{{e}}\") end\nprint(\"+\")"
         ));
-        let (_, compiled) = both(&caught, Checks::Merged);
+        let (_, compiled) = both(&caught, Checks::Placed);
         assert_eq!(placed(&compiled).1, format!("{expected}+"), "{statements}");
     }
 }

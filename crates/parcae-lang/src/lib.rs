@@ -44,6 +44,7 @@ mod diagnostic;
 mod format;
 mod hir;
 mod lexer;
+mod library;
 mod lower;
 mod parser;
 mod profile;
@@ -51,6 +52,7 @@ mod source;
 mod types;
 
 pub use diagnostic::Diagnostic;
+pub use library::{Authority, library};
 pub use profile::Profile;
 pub use source::{Source, Span};
 
@@ -96,7 +98,7 @@ fn checked(
     if !syntax {
         return Err(faults.take());
     }
-    let program = check::check(&file, hosts, &mut faults);
+    let program = check::check(&file, (hosts, profile), &mut faults);
     if faults.is_empty() { Ok(program) } else { Err(faults.take()) }
 }
 

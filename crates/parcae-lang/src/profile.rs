@@ -43,7 +43,7 @@ impl Profile {
 }
 
 /// Constructs with a least profile. All of the present ones need `:service`.
-const FEATURES: [(&str, Profile); 8] = [
+const FEATURES: [(&str, Profile); 10] = [
     ("async func", Profile::Service),
     ("await", Profile::Service),
     ("nursery", Profile::Service),
@@ -52,6 +52,8 @@ const FEATURES: [(&str, Profile); 8] = [
     ("select", Profile::Service),
     ("channel", Profile::Service),
     ("yield", Profile::Service),
+    ("a file", Profile::Service),
+    ("a socket", Profile::Service),
 ];
 
 /// The profile of the file: its directive, or else the default.
@@ -79,6 +81,16 @@ pub(crate) fn gate(file: &File<'_>, profile: Profile, faults: &mut Faults) {
             Item::Error(_) => {}
         }
     }
+}
+
+/// A call of a function that needs authority.
+pub(crate) fn gate_call(
+    (profile, has_directive): (Profile, bool),
+    authority: crate::library::Authority,
+    span: Span,
+    faults: &mut Faults,
+) {
+    Gate { profile, has_directive, faults }.need(authority.feature(), span);
 }
 
 struct Gate<'f> {

@@ -3,8 +3,8 @@
 mod support;
 
 use parcae_ir::{
-    Func, Module, Opcode, insert_checks, lower_tasks, merge_checks, parse, print, verify,
-    verify_metering,
+    Debt, Func, Imm, Module, Opcode, Term, insert_checks, lower_tasks, merge_checks, parse,
+    place_checks, print, strip_loops, unroll_loops, verify, verify_metering,
 };
 use parcae_lang::{Profile, Source, lower};
 use support::examples;
@@ -52,9 +52,11 @@ fn the_examples_are_lowered_correctly_metered_and_printed() {
         assert_correct(&module);
         assert_metered(&module);
         merge_checks(&mut module);
-        lower_tasks(&mut module);
-        assert_correct(&module);
-        assert_metered(&module);
+        for pass in [strip_loops, unroll_loops, lower_tasks] {
+            pass(&mut module);
+            assert_correct(&module);
+            assert_metered(&module);
+        }
         assert_eq!(parse(&print(&module)).as_ref(), Ok(&module), "{name}");
     }
 }
@@ -66,8 +68,11 @@ fn dropping_any_check_or_decrement_is_noticed() {
         insert_checks(&mut naive);
         let mut merged = naive.clone();
         merge_checks(&mut merged);
+        let mut placed = merged.clone();
+        strip_loops(&mut placed);
+        unroll_loops(&mut placed);
         let mut dropped = 0;
-        for module in [&naive, &merged] {
+        for module in [&naive, &merged, &placed] {
             for (f, b, i) in metering(module) {
                 let mut mutant = module.clone();
                 let inst = mutant.funcs[f].blocks[b].insts.remove(i);
@@ -77,7 +82,8 @@ fn dropping_any_check_or_decrement_is_noticed() {
                 // Another amount is noticed, too.
                 if inst.op == Opcode::Budget_Decrement {
                     let mut mutant = module.clone();
-                    mutant.funcs[f].blocks[b].insts[i].imm = parcae_ir::Imm::Int(7);
+                    let inst = &mut mutant.funcs[f].blocks[b].insts[i];
+                    (inst.imm, inst.args) = (Imm::Int(9), vec![]);
                     assert!(!verify_metering(&mutant).is_empty(), "{place}");
                 }
                 dropped += 1;
@@ -93,13 +99,84 @@ fn metering(module: &Module) -> Vec<(usize, usize, usize)> {
     for (f, func) in module.funcs.iter().enumerate() {
         for (b, block) in func.blocks.iter().enumerate() {
             for (i, inst) in block.insts.iter().enumerate() {
-                if matches!(inst.op, Opcode::Budget_Check | Opcode::Budget_Decrement) {
+                if matches!(
+                    inst.op,
+                    Opcode::Budget_Check | Opcode::Budget_Decrement | Opcode::Budget_Round
+                ) {
                     found.push((f, b, i));
                 }
             }
         }
     }
     found
+}
+
+/// Loops of each form: a range, an inclusive one, the elements of an array, `break`, a division
+/// that may fail, and those that only unrolling knows.
+const LOOPS: &str = "func half(n: i64) -> i64 do\nfor i in 0..<n do\nbreak when i * 2 >= n\nend\n\
+    var k = 1\nvar rest = n\nwhile k < n do k += k\nrest = rest / 2\nend\nk + rest\nend\n\
+    func sum(a: []i64) -> i64 do\nvar s = 0\nfor v in a do s += v end\n\
+    for i in 1..10 do s += a[i % a.len] / i end\nwhile true do\nreturn s when s > 5\ns += 1\nend\ns\nend\n\
+    func main() do\nvar t = 0\nfor i in 0..<9 do for j in i..9 do t += half(j) end end\nprint(t)\n\
+    print(sum([1, 2]))\nend";
+
+#[test]
+fn loops_have_no_check_in_their_rounds_and_damage_to_their_form_is_noticed() {
+    let mut module = lowered(LOOPS);
+    place_checks(&mut module);
+    assert_correct(&module);
+    assert_metered(&module);
+    let all = |op| module.funcs.iter().map(|func| count(func, op)).sum::<usize>();
+    assert_eq!(all(Opcode::Budget_Strip), 3, "{}", print(&module));
+    assert_eq!(all(Opcode::Budget_Left), 2, "{}", print(&module));
+    let mut tried = 0;
+    let mut refused = |place: &str, change: &dyn Fn(&mut Module)| {
+        let mut mutant = module.clone();
+        change(&mut mutant);
+        let found = verify(&mutant).into_iter().chain(verify_metering(&mutant)).next();
+        assert!(found.is_some(), "{place}\n{}", print(&mutant));
+        tried += 1;
+    };
+    for (f, func) in module.funcs.iter().enumerate() {
+        for (b, block) in func.blocks.iter().enumerate() {
+            let place = format!("@{} b{b}", func.name);
+            if block.owes != Debt::None {
+                refused(&format!("{place}: no debt"), &|module| {
+                    module.funcs[f].blocks[b].owes = Debt::None;
+                });
+                refused(&format!("{place}: another debt"), &|module| {
+                    module.funcs[f].blocks[b].owes = Debt::Ops(5_000);
+                });
+            }
+            for (i, inst) in block.insts.iter().enumerate() {
+                // A gate that tests the end of the loop, and not that of the strip.
+                if inst.op == Opcode::Budget_Strip {
+                    refused(&format!("{place}: a strip without a bound"), &|module| {
+                        let func = &mut module.funcs[f];
+                        let blocks = func.blocks.iter_mut();
+                        for other in blocks.flat_map(|block| &mut block.insts) {
+                            if other.op == Opcode::Less && other.args[1] == inst.result.unwrap() {
+                                other.args[1] = inst.args[1];
+                            }
+                        }
+                    });
+                }
+                // A guard for fewer rounds than are done.
+                if inst.op == Opcode::Budget_Left {
+                    refused(&format!("{place}: a guard for too few ops"), &|module| {
+                        module.funcs[f].blocks[b].insts[i + 1].imm = Imm::Int(1);
+                    });
+                    refused(&format!("{place}: a guard that is turned around"), &|module| {
+                        let term = &mut module.funcs[f].blocks[b].term;
+                        if let Term::Branch(_, then, other) = term {
+                            std::mem::swap(then, other);
+                        }
+                    });
+                }
+            }
+        }
+    }
+    assert!(tried > 40, "{tried}");
 }
 
 // The four lowering tests of S1.

@@ -179,10 +179,17 @@ pub mod budget {
 }
 
 pub mod policy {
-    //! Shares of the processors: see [`NurseryOpts::share`](crate::NurseryOpts::share).
+    //! Shares of the processors: see [`NurseryOpts::share`](crate::NurseryOpts::share). Scheduling
+    //! contexts: see [`CapContext`](crate::cap::CapContext).
 
-    pub use crate::base::error::ShareRefused;
+    pub use crate::base::error::{ContextRefused, ShareRefused};
     pub use crate::sched::run_queue::Charging;
+    pub use crate::scope::cap::{
+        ContextEvent, ContextEventKind, ContextOpts, ContextStats, OverrunPolicy,
+    };
+    pub use crate::scope::cx::Job;
+    pub use parcae_core::WorkerSet;
+    pub use parcae_core::context::Refill;
     pub use parcae_core::fair::{Latency, Weight};
 }
 

@@ -83,7 +83,7 @@ fn against_sleep(request: fn(&Core), has_come: fn(&Core) -> bool) {
         core.lie_down();
         let found = has_come(&core);
         sender.join().unwrap();
-        let wakes = desk.take_wakes();
+        let wakes = desk.take_reports().unwrap_or_default().wakes;
         assert!(found || wakes == [7], "found {found}, wakes {wakes:?}");
         assert!(has_come(&core));
     });

@@ -9,6 +9,7 @@ use crate::opts::{ActorAccount, ActorOpts, Child, Strategy, Supervise};
 use crate::recharge::Recharge;
 use crate::slot::{Core, Phase};
 use crate::system::Shared;
+use crate::tree::{Shown, ShownSupervisor};
 use parcae::profile::Cluster;
 use parcae::{CancelToken, Cx, Error, NurseryOpts, Result, SpawnOpts};
 use std::fmt;
@@ -121,10 +122,18 @@ impl<'env> Children<'env> {
     ///
     /// If the name is taken.
     pub fn dynamic(&mut self, name: impl Into<Arc<str>>, spec: Supervise) -> Result<Dynamic<'env>> {
-        let spec = Supervise { strategy: Strategy::OneForOne, ..spec };
-        let order = StopOrder::AtOnce;
-        let inbox = self.add_supervisor(name.into(), spec, order, Box::new(|_| Ok(())))?;
-        Ok(Dynamic::new(&self.shared, &inbox))
+        let (name, shards) = (name.into(), spec.shards);
+        let at_most = spec.at_most.div_ceil(shards);
+        let spec = Supervise { strategy: Strategy::OneForOne, at_most, ..spec };
+        let mut add = |name| {
+            let children = Box::new(|_: &mut Children<'env>| Ok(()));
+            self.add_supervisor(name, spec.clone(), StopOrder::AtOnce, children)
+        };
+        let inboxes = match shards {
+            1 => vec![add(name)?],
+            _ => (0..shards).map(|at| add(format!("{name}/{at}").into())).collect::<Result<_>>()?,
+        };
+        Ok(Dynamic::new(&self.shared, inboxes))
     }
 
     pub(crate) fn into_seats(self) -> Vec<BoxedSeat<'env>> {
@@ -157,6 +166,10 @@ struct SupervisorSeat<'env> {
 impl Seat for SupervisorSeat<'_> {
     fn core(&self) -> &Arc<Core> {
         &self.core
+    }
+
+    fn shown(&self) -> Arc<dyn Shown> {
+        Arc::new(ShownSupervisor(Arc::clone(&self.core)))
     }
 
     fn child(&self) -> &Child {

@@ -9,6 +9,7 @@ use crate::system::Shared;
 use parcae::Result;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A supervisor whose children are started while it runs: one for each session, room or device.
 /// From [`System::dynamic`](crate::System::dynamic) or
@@ -19,12 +20,14 @@ use std::sync::Arc;
 /// begins without children.
 pub struct Dynamic<'env> {
     shared: Arc<Shared>,
-    inbox: Arc<Inbox<'env>>,
+    shards: Arc<[Arc<Inbox<'env>>]>,
+    /// The shard that starts the next child.
+    turn: Arc<AtomicUsize>,
 }
 
 impl<'env> Dynamic<'env> {
-    pub(crate) fn new(shared: &Arc<Shared>, inbox: &Arc<Inbox<'env>>) -> Dynamic<'env> {
-        Dynamic { shared: Arc::clone(shared), inbox: Arc::clone(inbox) }
+    pub(crate) fn new(shared: &Arc<Shared>, shards: Vec<Arc<Inbox<'env>>>) -> Dynamic<'env> {
+        Dynamic { shared: Arc::clone(shared), shards: shards.into(), turn: Arc::default() }
     }
 
     /// Starts an actor, and waits until it has started. The factory is called again for each
@@ -46,13 +49,26 @@ impl<'env> Dynamic<'env> {
     }
 
     pub(crate) fn request(&self, seat: BoxedSeat<'env>) -> Result<()> {
-        self.inbox.start(seat)
+        let shards = &self.shards;
+        if let [inbox] = &**shards {
+            return inbox.start(seat);
+        }
+        // Relaxed: a turn, which guards nothing. That a shard is closed is looked up again by
+        // `start`, under its lock.
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        let inbox = |at: usize| &shards[turn.wrapping_add(at) % shards.len()];
+        let open = (0..shards.len()).map(inbox).find(|inbox| !inbox.is_closed());
+        open.unwrap_or_else(|| inbox(0)).start(seat)
     }
 }
 
 impl Clone for Dynamic<'_> {
     fn clone(&self) -> Self {
-        Dynamic { shared: Arc::clone(&self.shared), inbox: Arc::clone(&self.inbox) }
+        Dynamic {
+            shared: Arc::clone(&self.shared),
+            shards: Arc::clone(&self.shards),
+            turn: Arc::clone(&self.turn),
+        }
     }
 }
 

@@ -2,9 +2,11 @@
 
 use super::Supervisor;
 use crate::life::caught;
+use crate::overrun::Plea;
 use crate::recharge::{Answer, Exhausted, Shortage};
-use parcae::budget::Account;
-use parcae::{Error, Result, time};
+use parcae::budget::{Account, Resource, UNLIMITED};
+use parcae::{Budget, Error, Result, time};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -13,39 +15,82 @@ pub(super) struct Funds {
     account: Account,
     recharges: u64,
     last: Option<Instant>,
-    /// Shortages to decide about later.
-    later: Vec<(Instant, Shortage)>,
 }
 
 impl Funds {
     pub(super) fn new(account: Account) -> Funds {
-        Funds { account, recharges: 0, last: None, later: Vec::new() }
+        Funds { account, recharges: 0, last: None }
     }
+}
+
+/// A child that waits for a decision.
+pub(super) enum Lack {
+    /// Its account is empty.
+    Account(Shortage),
+    /// Its handler has used the ops of its message; with the number of the actor.
+    Message(u64, Plea),
 }
 
 impl Supervisor<'_, '_, '_> {
     /// When a shortage that was put off is to be decided about.
     pub(super) fn next_decision(&self) -> Option<Instant> {
-        self.work.recharge?;
-        let own = self.stations.values().filter_map(|station| station.funds.as_ref());
-        let later = own.chain([&self.shared]).flat_map(|funds| &funds.later);
-        later.map(|&(at, _)| at).min()
+        self.later.iter().map(|&(at, _)| at).min()
     }
 
-    /// Decides about children that have run out of budget.
-    pub(super) fn decide_shortages(&mut self) -> Result<()> {
-        if self.work.recharge.is_none() {
-            return Ok(());
+    /// Decides about children that have run out of budget, and those that were put off.
+    pub(super) fn decide_lacks(
+        &mut self,
+        shortages: VecDeque<Shortage>,
+        pleas: Vec<(u64, Plea)>,
+    ) -> Result<()> {
+        let mut lacks: Vec<Lack> = Vec::new();
+        if !self.later.is_empty() {
+            let now = time::now();
+            lacks.extend(self.later.extract_if(.., |(at, _)| *at <= now).map(|(_, lack)| lack));
         }
-        let now = time::now();
-        let mut shortages = self.work.inbox.desk.take_shortages();
-        let own = self.stations.values_mut().filter_map(|station| station.funds.as_mut());
-        for funds in own.chain([&mut self.shared]) {
-            shortages.extend(
-                funds.later.extract_if(.., |(at, _)| *at <= now).map(|(_, shortage)| shortage),
-            );
+        lacks.extend(shortages.into_iter().map(Lack::Account));
+        lacks.extend(pleas.into_iter().map(|(order, plea)| Lack::Message(order, plea)));
+        for lack in lacks {
+            match lack {
+                Lack::Account(shortage) => self.decide(shortage)?,
+                Lack::Message(order, plea) => self.decide_plea(order, plea),
+            }
         }
-        shortages.into_iter().try_for_each(|shortage| self.decide(shortage))
+        Ok(())
+    }
+
+    /// Decides about a handler that has used the ops of its message.
+    fn decide_plea(&mut self, order: u64, plea: Plea) {
+        let Some(station) = self.stations.get_mut(&order) else { return };
+        if !plea.is_awaited() {
+            return; // the handler was cancelled
+        }
+        let Some(recharge) = self.work.recharge else {
+            let why = "its supervisor has no policy for that (`Supervise::recharge`)";
+            return plea.answer(Err(why.to_owned()));
+        };
+        let account = &station.funds.as_ref().unwrap_or(&self.shared).account;
+        let child = Exhausted {
+            task: plea.task.clone(),
+            resource: Resource::Ops,
+            message_ops: Some(plea.had.ops),
+            standing: account.standing(),
+            recharges: plea.had.extensions,
+            last: plea.had.last,
+        };
+        let answer = match caught(|| Ok(recharge.decide(&child))).unwrap_or(Answer::End) {
+            Answer::Leave => return self.left.push((order, plea)),
+            Answer::Later(at) => return self.later.push((at, Lack::Message(order, plea))),
+            Answer::End => Err("the policy of its supervisor is to end it".to_owned()),
+            Answer::Add(Budget { ops: 0, .. }) => Err("the policy adds no ops".to_owned()),
+            Answer::Add(amount) if child.standing.granted.ops == UNLIMITED => Ok(amount.ops),
+            Answer::Add(amount) => match account.recharge(&recharge.cap, amount) {
+                Ok(Budget { ops: 0, .. }) => Err("the capability has no ops left".to_owned()),
+                Ok(added) => Ok(added.ops),
+                Err(error) => Err(error.to_string()),
+            },
+        };
+        plea.answer(answer);
     }
 
     fn decide(&mut self, shortage: Shortage) -> Result<()> {
@@ -71,6 +116,7 @@ impl Supervisor<'_, '_, '_> {
         let child = Exhausted {
             task: shortage.task.clone(),
             resource: shortage.resource,
+            message_ops: None,
             standing: funds.account.standing(),
             recharges: funds.recharges,
             last: funds.last,
@@ -78,7 +124,7 @@ impl Supervisor<'_, '_, '_> {
         let refused = match caught(|| Ok(recharge.decide(&child))).unwrap_or(Answer::End) {
             Answer::Leave => return Ok(()),
             Answer::Later(at) => {
-                funds.later.push((at, shortage));
+                self.later.push((at, Lack::Account(shortage)));
                 return Ok(());
             }
             Answer::Add(amount) => match funds.account.recharge(&recharge.cap, amount) {

@@ -11,7 +11,7 @@
 use super::BoxedSeat;
 use crate::desk::Desk;
 use crate::exit::{Exit, ExitKind};
-use parcae::sync::Event as Flag;
+use parcae::sync::Notify;
 use parcae::{Error, Result};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -59,7 +59,7 @@ impl<'env> Inbox<'env> {
 
     /// Asks the supervisor to start a child, and waits until it has started.
     pub(crate) fn start(&self, seat: BoxedSeat<'env>) -> Result<()> {
-        let started = Arc::new(Started { outcome: Mutex::new(None), flag: Flag::new() });
+        let started = Arc::new(Started { outcome: Mutex::new(None), bell: Notify::new() });
         let request = StartRequest { seat, reply: StartReply(Arc::clone(&started)) };
         let mut post = self.lock();
         if post.is_closed {
@@ -70,8 +70,12 @@ impl<'env> Inbox<'env> {
         post.starts.push_back(request);
         drop(post);
         self.desk.ring();
-        started.flag.wait()?;
+        started.bell.wait()?;
         started.outcome().take().unwrap_or_else(|| Err(has_ended()))
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.lock().is_closed
     }
 
     pub(super) fn next_start(&self) -> Option<StartRequest<'env>> {
@@ -111,7 +115,8 @@ fn has_ended() -> Error {
 
 struct Started {
     outcome: Mutex<Option<Result<()>>>,
-    flag: Flag,
+    /// Rings once, and one task waits.
+    bell: Notify,
 }
 
 impl Started {
@@ -132,7 +137,7 @@ impl StartReply {
 
 impl Drop for StartReply {
     fn drop(&mut self) {
-        self.0.flag.set();
+        self.0.bell.notify_one();
     }
 }
 

@@ -97,3 +97,61 @@ fn a_supervisor_that_has_ended_starts_nothing() {
         assert!(error.to_string().contains("has ended"), "{error}");
     });
 }
+
+/// A child has so much time to start; one that has started may take its time.
+#[test]
+fn a_child_that_takes_too_long_to_start_is_cancelled() {
+    deterministic(|cx, system, log| {
+        let second = Duration::from_secs(1);
+        let opts = |name: &str| ActorOpts::new(name).child(Child::temporary().start_within(second));
+        let began = time::now();
+        let punctual = system.start(opts("punctual"), subject("punctual", log))?;
+        cx.nursery(|n| {
+            for _ in 0..2 {
+                n.spawn(|_| {
+                    let late = system.start(opts(""), move |_| {
+                        time::sleep(LONG)?;
+                        Ok(Subject { name: "late", log, sum: 0 })
+                    });
+                    late.unwrap_err();
+                    Ok(())
+                })?;
+            }
+            Ok(())
+        })?;
+        let took = time::now() - began;
+        assert!(took >= second && took < second * 2, "{took:?}");
+        cx.sleep(second * 3)?;
+        assert_eq!(punctual.call(LONG, Msg::Sum)?, 1_000);
+        assert_eq!(log.take(), Vec::<String>::new());
+        Ok(())
+    });
+}
+
+/// Shards start children in turn; one that gives up takes its own children with it and no others.
+#[test]
+fn children_are_divided_among_shards() {
+    everywhere(|_, system, log| {
+        let spec = Supervise::one_for_one().shards(4).at_most(10).restarts(1, LONG);
+        let many = system.dynamic("many", spec)?;
+        let start = |name: &'static str| many.start(ActorOpts::new(name), subject(name, log));
+        let first: Vec<_> = ["a", "b", "c", "d"].into_iter().map(start).collect::<Result<_>>()?;
+        let watch = first[0].watch();
+        first[0].tell(Msg::Fail("once"))?;
+        assert_eq!(watch.wait()?.kind(), ExitKind::Failed);
+        assert_eq!(first[0].call(LONG, Msg::Incarnation)?, 2);
+        let again = first[0].watch();
+        first[0].tell(Msg::Fail("twice"))?;
+        again.wait()?;
+        for other in &first[1..] {
+            assert_eq!(other.call(LONG, Msg::Sum)?, 1_000, "they are children of other shards");
+        }
+        // Three for each shard, which is a part of ten rounded up; the first shard begins again.
+        let more: Vec<_> = (0..9).map(|_| start("")).collect::<Result<_>>()?;
+        for one in &more {
+            assert_eq!(one.call(LONG, Msg::Incarnation)?, 1);
+        }
+        assert!((0..4).any(|_| start("").is_err()));
+        Ok(())
+    });
+}

@@ -9,10 +9,12 @@ mod dynamic;
 mod ends;
 mod faults;
 mod mailboxes;
+mod overruns;
 mod restated;
 mod serving;
 mod sleep;
 mod supervision;
+mod tree;
 
 use parcae::profile::Cluster;
 use parcae::{Cx, Error, Result, Runtime};

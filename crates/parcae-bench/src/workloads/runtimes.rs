@@ -152,19 +152,38 @@ pub(super) struct AsyncExecutor {
     threads: Vec<(oneshot::Sender<()>, JoinHandle<()>)>,
 }
 
-impl Futures for AsyncExecutor {
-    type Spawner = Arc<Executor<'static>>;
+impl AsyncExecutor {
+    /// With timers, as `smol` runs it: the threads drive the reactor of async-io in turns.
+    pub(super) fn with_timers(workers: usize) -> Result<AsyncExecutor, Failure> {
+        AsyncExecutor::start_on(workers, |executor, stopped| {
+            drop(async_io::block_on(executor.run(stopped)));
+        })
+    }
 
-    fn start(workers: usize) -> Result<AsyncExecutor, Failure> {
+    /// With threads that do this until they are stopped.
+    fn start_on(
+        workers: usize,
+        run: fn(&Executor<'static>, oneshot::Receiver<()>),
+    ) -> Result<AsyncExecutor, Failure> {
         let executor = Arc::new(Executor::new());
         let started = (0..workers).map(|_| {
             let (stop, stopped) = oneshot::channel();
             let executor = Arc::clone(&executor);
-            let body = move || drop(future::block_on(executor.run(stopped)));
+            let body = move || run(&executor, stopped);
             Ok((stop, thread::Builder::new().spawn(body)?))
         });
         let threads = started.collect::<Result<_, Failure>>()?;
         Ok(AsyncExecutor { executor, threads })
+    }
+}
+
+impl Futures for AsyncExecutor {
+    type Spawner = Arc<Executor<'static>>;
+
+    fn start(workers: usize) -> Result<AsyncExecutor, Failure> {
+        AsyncExecutor::start_on(workers, |executor, stopped| {
+            drop(future::block_on(executor.run(stopped)));
+        })
     }
 
     fn spawner(&self) -> Arc<Executor<'static>> {

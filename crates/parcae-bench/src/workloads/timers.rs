@@ -5,7 +5,7 @@
 //! second, so the lateness is that of a scheduler under load; with 10,000 it is that of its timers.
 //! CPU time is the whole process's, from the first spawn to the last end. `short`: sleeps of 1 to
 //! 100 ms, which is two million wake-ups in a second, and the time until all have ended (`wall`):
-//! half a second if none were late.
+//! half a second if none were late. async-io has the timers of smol, whose executor it runs on.
 //!
 //! `unused`: a value goes back and forth between two tasks on one worker, and both wait for it with
 //! a timeout of a second that never passes. `ready`: the value is there before it is asked for.
@@ -16,7 +16,7 @@
 
 use super::nanos_per;
 use super::parked::{Reading, baseline, check_memory, resident};
-use super::runtimes::{self, Futures, Spawner, Tokio};
+use super::runtimes::{self, AsyncExecutor, Futures, Spawner, Tokio};
 use crate::case::{Better, Failure, Peer, Rounds, Scale, Side, Variant, Workload};
 use crate::machine;
 use parcae::engine::bench_only;
@@ -105,17 +105,19 @@ impl Figure {
 
 // ----- sleeping -------------------------------------------------------------------------------
 
-const fn sleepers<const COUNT: usize, const FIGURE: usize>() -> [Side; 2] {
+const fn sleepers<const COUNT: usize, const FIGURE: usize>() -> [Side; 3] {
     [
         Side::new(Peer::Parcae, |scale| parcae_sleepers::<FIGURE>(scale.of(COUNT), LONGEST)),
         Side::new(Peer::Tokio, |scale| tokio_sleepers::<FIGURE>(scale.of(COUNT), LONGEST)),
+        Side::new(Peer::AsyncIo, |scale| smol_sleepers::<FIGURE>(scale.of(COUNT), LONGEST)),
     ]
 }
 
-const fn short<const FIGURE: usize>() -> [Side; 2] {
+const fn short<const FIGURE: usize>() -> [Side; 3] {
     [
         Side::new(Peer::Parcae, |scale| parcae_sleepers::<FIGURE>(scale.of(100_000), SHORT)),
         Side::new(Peer::Tokio, |scale| tokio_sleepers::<FIGURE>(scale.of(100_000), SHORT)),
+        Side::new(Peer::AsyncIo, |scale| smol_sleepers::<FIGURE>(scale.of(100_000), SHORT)),
     ]
 }
 
@@ -198,6 +200,24 @@ fn parcae_sleepers<const FIGURE: usize>(
 
 fn tokio_sleepers<const FIGURE: usize>(sleepers: usize, longest: Duration) -> Result<f64, Failure> {
     let runtime = Tokio::with_timers(2)?;
+    let sleep = |due: Instant| tokio::time::sleep_until(due.into());
+    future_sleepers::<FIGURE, _, _>(&runtime, sleepers, longest, sleep)
+}
+
+fn smol_sleepers<const FIGURE: usize>(sleepers: usize, longest: Duration) -> Result<f64, Failure> {
+    let runtime = AsyncExecutor::with_timers(2)?;
+    let sleep = |due: Instant| async move {
+        async_io::Timer::at(due).await;
+    };
+    future_sleepers::<FIGURE, _, _>(&runtime, sleepers, longest, sleep)
+}
+
+fn future_sleepers<const FIGURE: usize, R: Futures, S: Future<Output = ()> + Send + 'static>(
+    runtime: &R,
+    sleepers: usize,
+    longest: Duration,
+    sleep: fn(Instant) -> S,
+) -> Result<f64, Failure> {
     let spawner = runtime.spawner();
     let lateness = Lateness::new(sleepers);
     let noted = Arc::clone(&lateness);
@@ -206,10 +226,10 @@ fn tokio_sleepers<const FIGURE: usize>(sleepers: usize, longest: Duration) -> Re
         let tasks: Vec<_> = (0..sleepers)
             .map(|sleeper| {
                 let lateness = Arc::clone(&lateness);
-                Spawner::spawn(&spawner, async move {
+                spawner.spawn(async move {
                     for turn in 0..SLEEPS {
                         let due = Instant::now() + length(sleeper, turn, longest);
-                        tokio::time::sleep_until(due.into()).await;
+                        sleep(due).await;
                         lateness.note(sleeper, turn, due);
                     }
                 })

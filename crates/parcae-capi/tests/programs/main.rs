@@ -7,6 +7,7 @@
 
 mod documents;
 mod installed;
+mod llvm;
 #[path = "../../../parcae/tests/support/tools.rs"]
 mod tools;
 

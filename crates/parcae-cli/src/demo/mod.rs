@@ -8,6 +8,7 @@ mod cancel;
 mod fan_out;
 mod hostile;
 mod lab;
+mod language;
 mod million;
 mod pipeline;
 mod replay;
@@ -37,6 +38,7 @@ pub(crate) static DEMOS: &[Demo] = &[
     pipeline::DEMO,
     budgets::DEMO,
     hostile::DEMO,
+    language::DEMO,
     shares::DEMO,
     cancel::DEMO,
     replay::DEMO,

@@ -2,14 +2,16 @@
 
 use clap::ValueEnum;
 use parcae::Budget;
+use parcae::cap::AddressSet;
 use parcae_lang::Profile;
 use std::path::PathBuf;
 
 /// Run a program of the language, within a budget
 ///
 /// A program is a subset of Janus. All of its loops, calls and allocations are metered: no program
-/// escapes the budget. The exit code is the value that `main` returns, 0 if there is none, and 1 if
-/// the program has faults or fails.
+/// escapes the budget. A program reaches neither files nor sockets unless an option allows it; with
+/// --seed they are simulated. The exit code is the value that `main` returns, 0 if there is none,
+/// and 1 if the program has faults or fails.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArgs {
     /// The program, for example examples/jan/hello.jan
@@ -35,6 +37,18 @@ pub(crate) struct RunArgs {
     /// Compile to machine code and run that: the same output and the same ops, faster
     #[arg(long)]
     pub(crate) jit: bool,
+
+    /// The files beneath this directory may be read; paths of the program are relative to it
+    #[arg(long, value_name = "DIR")]
+    pub(crate) allow_read: Option<PathBuf>,
+
+    /// The files beneath this directory may be written and removed
+    #[arg(long, value_name = "DIR")]
+    pub(crate) allow_write: Option<PathBuf>,
+
+    /// Sockets may listen at and connect to these addresses, for example 127.0.0.1:*
+    #[arg(long, value_name = "ADDRESSES")]
+    pub(crate) allow_net: Option<AddressSet>,
 
     #[command(flatten)]
     pub(crate) common: Common,
@@ -64,8 +78,12 @@ pub(crate) struct IrArgs {
     pub(crate) file: PathBuf,
 
     /// The stage of compilation
-    #[arg(long, value_enum, default_value_t = Stage::Merged)]
+    #[arg(long, value_enum, default_value_t = Stage::Placed)]
     pub(crate) stage: Stage,
+
+    /// The language of the output
+    #[arg(long, value_enum, default_value_t = Emit::Ir, conflicts_with = "stage")]
+    pub(crate) emit: Emit,
 
     #[command(flatten)]
     pub(crate) common: Common,
@@ -114,10 +132,21 @@ pub(crate) enum Stage {
     High,
     /// With a check at each place that S0 §4.1 names
     Checks,
-    /// With merged checks: the form that is run
+    /// With merged checks
     Merged,
+    /// With loops in strips or unrolled: the form that is run
+    Placed,
     /// With Task_Create and Task_Join
     Low,
+}
+
+/// The language of the output of `ir`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Emit {
+    /// The intermediate representation
+    Ir,
+    /// LLVM text, which is linked with the C library
+    Llvm,
 }
 
 fn profile(name: &str) -> Result<Profile, String> {

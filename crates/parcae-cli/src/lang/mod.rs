@@ -3,15 +3,19 @@
 pub(crate) mod args;
 
 use crate::{Exit, allocator, complain};
-use args::{CheckArgs, Common, FmtArgs, IrArgs, Messages, RunArgs, Stage};
+use args::{CheckArgs, Common, Emit, FmtArgs, IrArgs, Messages, RunArgs, Stage};
 use parcae::Runtime;
+use parcae::cap::{Delegation, FsAccess, FsLimits, NetLimits};
 use parcae::inspect::OnDeadlock;
 use parcae::stack::StackSize;
-use parcae_interp::{Failure, FailureKind, Host, Program};
-use parcae_ir::Module;
-use parcae_lang::{Diagnostic, Source};
+use parcae_interp::{Failure, FailureKind, Functions, Host, Outside, Program};
+use parcae_ir::{HostFunc, Module};
+use parcae_lang::{Authority, Diagnostic, Source, library};
 use std::io::Write;
 use std::path::Path;
+
+/// Most files, and most sockets, that a program has open.
+const MOST_OPEN: u32 = 256;
 
 /// Runs a program: the value of its `main`.
 ///
@@ -19,9 +23,15 @@ use std::path::Path;
 ///
 /// If the file cannot be read, the program has faults, or it fails.
 pub(crate) fn run(args: &RunArgs) -> Result<i64, Exit> {
-    let mut module = compile(&args.file, &args.common)?;
-    parcae_ir::insert_checks(&mut module);
-    parcae_ir::merge_checks(&mut module);
+    let mut granted = library();
+    granted.retain(|func| match Authority::of(&func.name) {
+        Some(Authority::Read) => args.allow_read.is_some(),
+        Some(Authority::Write) => args.allow_write.is_some(),
+        Some(Authority::Net) => args.allow_net.is_some(),
+        _ => false,
+    });
+    let mut module = compile(&args.file, &args.common, &granted)?;
+    parcae_ir::place_checks(&mut module);
     let program = if args.jit { machine_code(&module)? } else { interpreted(&module)? };
     allocator::stop_counting();
     let mut builder = Runtime::builder().on_deadlock(OnDeadlock::Fail);
@@ -42,14 +52,42 @@ pub(crate) fn run(args: &RunArgs) -> Result<i64, Exit> {
         complain(&error);
         Exit::Failed
     })?;
+    let functions = outside(args, &runtime).map_err(|error| {
+        complain(&error);
+        Exit::Missing
+    })?;
     // A closed standard output ends nothing: the program does not know about it.
     let host = Host::new(|text| drop(std::io::stdout().lock().write_all(text.as_bytes())));
+    let host = host.functions(&functions);
     let outcome = program.run(&runtime, host.args(args.args.clone()));
     let _ = std::io::stdout().flush();
     outcome.map_err(|failure| {
         complain(describe(&program, &failure));
         Exit::Failed
     })
+}
+
+/// The functions for files and sockets that the arguments allow.
+fn outside(args: &RunArgs, runtime: &Runtime) -> parcae::Result<Functions> {
+    let mut outside = Outside::new();
+    let directory = |path: &Path, access| {
+        let limits = FsLimits { access, max_files: MOST_OPEN };
+        runtime.cap_fs(path, limits, Delegation::Forbidden).map_err(|error| {
+            parcae::Error::msg(format!("the directory {} cannot be used: {error}", path.display()))
+        })
+    };
+    if let Some(path) = &args.allow_read {
+        outside = outside.read(directory(path, FsAccess::Read)?);
+    }
+    if let Some(path) = &args.allow_write {
+        outside = outside.write(directory(path, FsAccess::Write)?);
+    }
+    if let Some(addresses) = &args.allow_net {
+        let (bind, connect) = (addresses.clone(), addresses.clone());
+        let limits = NetLimits { bind, connect, max_sockets: MOST_OPEN };
+        outside = outside.net(runtime.cap_net(limits, Delegation::Forbidden));
+    }
+    Ok(outside.functions())
 }
 
 fn interpreted(module: &Module) -> Result<Program, Exit> {
@@ -98,7 +136,9 @@ pub(crate) fn check(args: &CheckArgs) -> Result<(), Exit> {
     let mut outcome = Ok(());
     for file in &args.files {
         let source = read(file)?;
-        if let Err(faults) = parcae_lang::check(&source, args.common.profile) {
+        // The authority of a program is given when it is run.
+        let checked = parcae_lang::lower_with(&source, args.common.profile, &library());
+        if let Err(faults) = checked {
             report(&source, &faults, args.common.message_format);
             outcome = Err(Exit::Failed);
         }
@@ -112,18 +152,34 @@ pub(crate) fn check(args: &CheckArgs) -> Result<(), Exit> {
 ///
 /// If the file cannot be read, or the program has faults.
 pub(crate) fn ir(args: &IrArgs) -> Result<(), Exit> {
-    let mut module = compile(&args.file, &args.common)?;
+    let mut module = compile(&args.file, &args.common, &library())?;
+    if args.emit == Emit::Llvm {
+        parcae_ir::insert_checks(&mut module);
+        parcae_ir::merge_checks(&mut module);
+        let text = parcae_ir::emit_llvm(&module).map_err(|error| {
+            complain(&error);
+            Exit::Failed
+        })?;
+        return write(&text);
+    }
     if args.stage != Stage::High {
         parcae_ir::insert_checks(&mut module);
     }
-    if matches!(args.stage, Stage::Merged | Stage::Low) {
+    if matches!(args.stage, Stage::Merged | Stage::Placed | Stage::Low) {
         parcae_ir::merge_checks(&mut module);
+    }
+    if matches!(args.stage, Stage::Placed | Stage::Low) {
+        parcae_ir::strip_loops(&mut module);
+        parcae_ir::unroll_loops(&mut module);
     }
     if args.stage == Stage::Low {
         parcae_ir::lower_tasks(&mut module);
     }
-    let written = std::io::stdout().lock().write_all(parcae_ir::print(&module).as_bytes());
-    written.map_err(|_| Exit::Failed)
+    write(&parcae_ir::print(&module))
+}
+
+fn write(text: &str) -> Result<(), Exit> {
+    std::io::stdout().lock().write_all(text.as_bytes()).map_err(|_| Exit::Failed)
 }
 
 /// Rewrites programs in the canonical form.
@@ -156,9 +212,10 @@ pub(crate) fn fmt(args: &FmtArgs) -> Result<(), Exit> {
     outcome
 }
 
-fn compile(file: &Path, common: &Common) -> Result<Module, Exit> {
+/// `hosts` are the functions that the program may call beside its own.
+fn compile(file: &Path, common: &Common, hosts: &[HostFunc]) -> Result<Module, Exit> {
     let source = read(file)?;
-    parcae_lang::lower(&source, common.profile).map_err(|faults| {
+    parcae_lang::lower_with(&source, common.profile, hosts).map_err(|faults| {
         report(&source, &faults, common.message_format);
         Exit::Failed
     })

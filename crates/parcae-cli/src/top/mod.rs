@@ -3,6 +3,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `model.rs` | the answers of the program |
+//! | `parts.rs` | parts of the program that describe themselves, as lines |
 //! | `tenants.rs` | the tenants among the answers, and their table |
 //! | `rows.rs` | the rows to show, and their order |
 //! | `app.rs` | the state that keys and answers change |
@@ -16,6 +17,7 @@
 mod app;
 mod feed;
 mod model;
+mod parts;
 mod rows;
 mod screen;
 mod tenants;
@@ -42,7 +44,8 @@ pub(crate) fn run(args: &TopArgs, format: Format) -> Result<(), Trouble> {
     if format == Format::Json {
         let tasks = client.ask("tasks")?;
         Stage::new(format).document(&json!({"program": client.hello.json, "tasks": tasks["tasks"],
-            "workers": tasks["workers"], "tenants": tasks["tenants"]}));
+            "workers": tasks["workers"], "tenants": tasks["tenants"],
+            "parts": tasks["parts"]}));
         return Ok(());
     }
     if args.once {
@@ -123,6 +126,11 @@ fn once(mut client: Client, glance: Duration) -> Result<(), Trouble> {
     let tenants = tenants::lines(&app.picture.tenants, usize::MAX);
     tenants.iter().for_each(|line| stage.say(line));
     if !tenants.is_empty() {
+        stage.say("");
+    }
+    let parts = parts::lines(&app.picture.parts, &app.picture.tasks, usize::MAX);
+    parts.iter().for_each(|line| stage.say(line));
+    if !parts.is_empty() {
         stage.say("");
     }
     let (rows, _) = app.rows();

@@ -3,6 +3,7 @@
 //! Little is known about a running task, since its frame belongs to it. Its name and its place in
 //! the tree do not change, so they are kept from an earlier answer.
 
+use super::parts::{self, Part};
 use super::tenants::{self, Tenant};
 use serde_json::Value;
 use std::collections::HashMap;
@@ -147,6 +148,7 @@ pub(crate) struct Picture {
     /// The counters of each worker, by name.
     pub(crate) workers: Vec<HashMap<String, u64>>,
     pub(crate) tenants: Vec<Tenant>,
+    pub(crate) parts: Vec<Part>,
     /// The same counters a while ago, and how long that is.
     before: Vec<HashMap<String, u64>>,
     passed: Duration,
@@ -164,8 +166,8 @@ impl Picture {
         let mut tasks = tasks.collect::<Option<Vec<Task>>>()?;
         let before = before.unwrap_or_default();
         remember(&before.tasks, &mut tasks);
-        let tenants = tenants::read(json)?;
-        Some(Picture { tasks, workers, tenants, before: before.workers, passed })
+        let (tenants, parts) = (tenants::read(json)?, parts::read(json)?);
+        Some(Picture { tasks, workers, tenants, parts, before: before.workers, passed })
     }
 
     /// The rate of a worker's counter, per second; `None` before there are two answers.

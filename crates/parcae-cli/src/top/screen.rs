@@ -4,7 +4,7 @@
 use super::app::{App, Mode};
 use super::model::{Picture, Task};
 use super::rows::{COLUMNS, Direction, Layout as RowLayout, Row, rough, short};
-use super::tenants;
+use super::{parts, tenants};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
@@ -18,6 +18,8 @@ const CHOSEN: Style = Style::new().add_modifier(Modifier::REVERSED);
 
 /// The most workers that are shown: tasks need the room.
 const WORKERS: usize = 8;
+/// The most items that are shown of a part that describes itself.
+const ITEMS: usize = 12;
 /// The most tenants that are shown.
 const TENANTS: usize = 8;
 
@@ -51,18 +53,22 @@ enum Shown {
 pub(crate) fn draw(frame: &mut Frame<'_>, app: &App, now: Instant) {
     let workers = workers(&app.picture);
     let tenants = tenants::lines(&app.picture.tenants, TENANTS);
+    let described = parts::lines(&app.picture.parts, &app.picture.tasks, ITEMS);
     let parts = [
         Constraint::Length(1),
         Constraint::Length(workers.len() as u16),
         Constraint::Length(tenants.len() as u16),
+        Constraint::Length(described.len() as u16),
         Constraint::Length(1),
         Constraint::Fill(1),
         Constraint::Length(1),
     ];
-    let [head, table, shares, title, body, foot] = Layout::vertical(parts).areas(frame.area());
+    let [head, table, shares, trees, title, body, foot] =
+        Layout::vertical(parts).areas(frame.area());
     frame.render_widget(Paragraph::new(head_line(app, now)).style(BOLD), head);
     draw_table(frame, table, workers);
     draw_table(frame, shares, tenants);
+    draw_table(frame, trees, described);
     frame.render_widget(Paragraph::new(title_line(app)).style(BOLD), title);
     match &app.mode {
         Mode::Task { scroll, .. } => draw_task(frame, body, app.task.as_ref(), *scroll),

@@ -18,6 +18,8 @@ use std::sync::{Arc, Mutex};
 pub(crate) enum Checks {
     Naive,
     Merged,
+    /// As programs are run.
+    Placed,
 }
 
 pub(crate) fn module(text: &str, checks: Checks) -> Module {
@@ -26,8 +28,12 @@ pub(crate) fn module(text: &str, checks: Checks) -> Module {
         panic!("{}", faults.iter().map(|fault| fault.render(&source)).collect::<String>())
     });
     parcae_ir::insert_checks(&mut module);
-    if checks == Checks::Merged {
+    if checks != Checks::Naive {
         parcae_ir::merge_checks(&mut module);
+    }
+    if checks == Checks::Placed {
+        parcae_ir::strip_loops(&mut module);
+        parcae_ir::unroll_loops(&mut module);
     }
     module
 }

@@ -1,7 +1,7 @@
 //! The client: requests over connections that are kept.
 
 use super::body::{Body, Left};
-use super::head::{self, Fields, Framing, Refused, ResponseHead};
+use super::head::{self, Fields, Framing, Known, Refused, ResponseHead};
 use super::response::check_field;
 use super::wire::Wire;
 use crate::net::TcpStream;
@@ -262,8 +262,8 @@ impl Client {
             Framing::Chunked => Left::Chunks(None),
         };
         let closes = left == Left::ToTheEnd
-            || head.fields.has_token("connection", "close")
-            || (head.minor == 0 && !head.fields.has_token("connection", "keep-alive"));
+            || head.fields.has_token(Known::Connection, "close")
+            || (head.minor == 0 && !head.fields.has_token(Known::Connection, "keep-alive"));
         let (mut body, mut room) = (Vec::new(), self.body_bytes);
         Body { wire: &mut wire, left: &mut left, room: &mut room }.read_to_end(&mut body)?;
         // Bytes behind the answer are of no request: such a connection is not used again.

@@ -4,6 +4,7 @@
 //! colon; a value has no control characters. A peer in front of this server may read a lenient head
 //! in another way, and so take a part of one request for another request.
 
+use super::scan;
 use std::ops::Range;
 
 /// The most header fields of a head.
@@ -13,38 +14,90 @@ const MOST_FIELDS: usize = 128;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Refused(pub(super) u16, pub(super) &'static str);
 
-/// Header fields, as places in the text of the head.
+/// Fields that the server and the client look at themselves. Each is a bit of `Fields::seen`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Known {
+    Host = 1,
+    Connection = 2,
+    ContentLength = 4,
+    TransferEncoding = 8,
+    Expect = 16,
+}
+
+impl Known {
+    fn of(name: &[u8]) -> Option<Known> {
+        let (known, text) = match name.len() {
+            4 => (Known::Host, "host"),
+            6 => (Known::Expect, "expect"),
+            10 => (Known::Connection, "connection"),
+            14 => (Known::ContentLength, "content-length"),
+            17 => (Known::TransferEncoding, "transfer-encoding"),
+            _ => return None,
+        };
+        name.eq_ignore_ascii_case(text.as_bytes()).then_some(known)
+    }
+}
+
+/// A field, as places in the text.
+#[derive(Debug, Clone, Copy)]
+struct Field {
+    name: (u32, u32),
+    value: (u32, u32),
+    known: Option<Known>,
+}
+
+/// The text of a head, and its fields as places in it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Fields {
     text: Vec<u8>,
-    fields: Vec<(Range<usize>, Range<usize>)>,
+    fields: Vec<Field>,
+    /// The bits of the known fields that are there.
+    seen: u8,
 }
 
 impl Fields {
+    fn part(&self, (start, end): (u32, u32)) -> &[u8] {
+        &self.text[start as usize..end as usize]
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &[u8])> {
-        self.fields.iter().map(|(name, value)| {
+        self.fields.iter().map(|field| {
             // Names are tokens, which are ASCII.
-            let name = std::str::from_utf8(&self.text[name.clone()]).unwrap_or_default();
-            (name, &self.text[value.clone()])
+            let name = std::str::from_utf8(self.part(field.name)).unwrap_or_default();
+            (name, self.part(field.value))
         })
     }
 
     /// All values of a field.
     pub(super) fn all<'f>(&'f self, name: &str) -> impl Iterator<Item = &'f [u8]> {
-        let same = move |(other, _): &(&str, &[u8])| other.eq_ignore_ascii_case(name);
-        self.iter().filter(same).map(|(_, value)| value)
+        let same =
+            move |field: &&Field| self.part(field.name).eq_ignore_ascii_case(name.as_bytes());
+        self.fields.iter().filter(same).map(move |field| self.part(field.value))
+    }
+
+    /// All values of a known field.
+    fn known(&self, known: Known) -> impl Iterator<Item = &[u8]> {
+        let fields = if self.seen & known as u8 == 0 { &[] } else { &self.fields[..] };
+        let same = move |field: &&Field| field.known == Some(known);
+        fields.iter().filter(same).map(move |field| self.part(field.value))
     }
 
     /// Whether a list of tokens in a field has this one.
-    pub(super) fn has_token(&self, name: &str, token: &str) -> bool {
+    pub(super) fn has_token(&self, known: Known, token: &str) -> bool {
+        if self.seen & known as u8 == 0 {
+            return false;
+        }
         let same = |part: &[u8]| part.trim_ascii().eq_ignore_ascii_case(token.as_bytes());
-        self.all(name).any(|value| value.split(|byte| *byte == b',').any(same))
+        self.known(known).any(|value| value.split(|byte| *byte == b',').any(same))
     }
 
     /// The length of the body that the fields declare.
     pub(super) fn framing(&self) -> Result<Framing, Refused> {
+        if self.seen & (Known::ContentLength as u8 | Known::TransferEncoding as u8) == 0 {
+            return Ok(Framing::None);
+        }
         let mut length: Option<u64> = None;
-        for value in self.all("content-length") {
+        for value in self.known(Known::ContentLength) {
             let digits = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
             let parsed = std::str::from_utf8(value).ok().filter(|_| digits);
             let parsed = parsed.and_then(|text| text.parse().ok());
@@ -53,7 +106,7 @@ impl Fields {
                 return Err(Refused(400, "two lengths"));
             }
         }
-        let mut codings = self.all("transfer-encoding").peekable();
+        let mut codings = self.known(Known::TransferEncoding).peekable();
         if codings.peek().is_none() {
             return Ok(length.map_or(Framing::None, Framing::Length));
         }
@@ -76,14 +129,30 @@ pub(super) enum Framing {
     Chunked,
 }
 
-/// The head of a request.
+/// The head of a request. The memory of its text is used again for the next one.
 #[derive(Debug, Clone)]
 pub(super) struct RequestHead {
-    pub(super) method: String,
-    pub(super) target: String,
+    method: Range<usize>,
+    target: Range<usize>,
     /// The minor version: 0 or 1.
     pub(super) minor: u8,
     pub(super) fields: Fields,
+}
+
+impl RequestHead {
+    pub(super) fn method(&self) -> &str {
+        // A token, which is ASCII, and so is the target.
+        std::str::from_utf8(&self.fields.text[self.method.clone()]).unwrap_or_default()
+    }
+
+    pub(super) fn target(&self) -> &str {
+        std::str::from_utf8(&self.fields.text[self.target.clone()]).unwrap_or_default()
+    }
+
+    /// Whether there is to be no body in the answer.
+    pub(super) fn is_head(&self) -> bool {
+        self.fields.text[self.method.clone()] == *b"HEAD"
+    }
 }
 
 /// The head of a response.
@@ -97,46 +166,52 @@ pub(super) struct ResponseHead {
 /// The end of a head in the bytes, its empty line included. `from` is the number of bytes in which
 /// an earlier search has found none.
 pub(super) fn end_of_head(bytes: &[u8], from: usize) -> Option<usize> {
-    let start = from.saturating_sub(3);
-    let found = bytes[start..].windows(4).position(|four| four == b"\r\n\r\n");
-    found.map(|at| start + at + 4)
-}
-
-fn is_token(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
-}
-
-/// The first line and the fields of a head.
-fn lines(head: &[u8]) -> Result<(&[u8], Fields), Refused> {
-    let bad = Refused(400, "a head that is no HTTP");
-    let mut at = head.windows(2).position(|two| two == b"\r\n").ok_or(bad)?;
-    let first = &head[..at];
-    at += 2;
-    let mut fields = Fields { text: head.to_vec(), fields: Vec::new() };
+    let mut at = from.saturating_sub(3);
     loop {
-        let length = head[at..].windows(2).position(|two| two == b"\r\n").ok_or(bad)?;
-        if length == 0 {
-            return Ok((first, fields));
+        at += scan::find(&bytes[at..], b'\n')? + 1;
+        if bytes[..at].ends_with(b"\r\n\r\n") {
+            return Some(at);
         }
-        if fields.fields.len() == MOST_FIELDS {
+    }
+}
+
+/// The length of the first line, and the fields of a head. `spare` gives its memory.
+fn lines(head: &[u8], spare: Fields) -> Result<(usize, Fields), Refused> {
+    let bad = Refused(400, "a head that is no HTTP");
+    if u32::try_from(head.len()).is_err() {
+        return Err(Refused(431, "the head is too large"));
+    }
+    let first = scan::find(head, b'\r').filter(|at| head[*at..].starts_with(b"\r\n")).ok_or(bad)?;
+    let Fields { mut text, mut fields, .. } = spare;
+    text.clear();
+    text.extend_from_slice(head);
+    fields.clear();
+    let (mut at, mut seen) = (first + 2, 0);
+    loop {
+        if head[at..].starts_with(b"\r\n") {
+            return Ok((first, Fields { text, fields, seen }));
+        }
+        if fields.len() == MOST_FIELDS {
             return Err(Refused(431, "too many fields"));
         }
-        let line = &head[at..at + length];
-        let colon = line.iter().position(|byte| *byte == b':').ok_or(bad)?;
-        let (name, value) = (&line[..colon], &line[colon + 1..]);
         // A folded line begins with a space: its name is no token.
-        if name.is_empty() || !name.iter().copied().all(is_token) {
+        let colon = at + scan::token(&head[at..]);
+        if colon == at || head.get(colon) != Some(&b':') {
             return Err(bad);
         }
-        let is_text = |byte: &u8| *byte == b'\t' || (*byte >= b' ' && *byte != 0x7f);
-        if !value.iter().all(is_text) {
+        let start = colon + 1;
+        let end = start + scan::text(&head[start..]);
+        if !head[end..].starts_with(b"\r\n") {
             return Err(bad);
         }
-        let blanks = value.len() - value.trim_ascii_start().len();
-        let start = at + colon + 1 + blanks;
-        let value = start..start + value.trim_ascii().len();
-        fields.fields.push((at..at + colon, value));
-        at += length + 2;
+        let value = &head[start..end];
+        let start = start + (value.len() - value.trim_ascii_start().len());
+        let length = value.trim_ascii().len();
+        let known = Known::of(&head[at..colon]);
+        seen |= known.map_or(0, |known| known as u8);
+        let name = (at as u32, colon as u32);
+        fields.push(Field { name, value: (start as u32, (start + length) as u32), known });
+        at = end + 2;
     }
 }
 
@@ -148,37 +223,35 @@ fn minor(version: &[u8]) -> Option<u8> {
     }
 }
 
-pub(super) fn request(head: &[u8]) -> Result<RequestHead, Refused> {
+/// `spare`: fields of an earlier request, whose memory is used again.
+pub(super) fn request(head: &[u8], spare: Fields) -> Result<RequestHead, Refused> {
     let bad = Refused(400, "a first line that is no request");
-    let (first, fields) = lines(head)?;
-    let mut parts = first.split(|byte| *byte == b' ');
-    let (Some(method), Some(target), Some(version), None) =
-        (parts.next(), parts.next(), parts.next(), parts.next())
-    else {
-        return Err(bad);
-    };
-    if method.is_empty() || !method.iter().copied().all(is_token) {
-        return Err(bad);
-    }
-    if target.is_empty() || !target.iter().all(u8::is_ascii_graphic) {
+    let (length, fields) = lines(head, spare)?;
+    let first = &head[..length];
+    let method = 0..scan::token(first);
+    let rest = &first[method.end..];
+    let target = rest.get(1..).unwrap_or_default();
+    let target = target.iter().position(|byte| !byte.is_ascii_graphic()).unwrap_or(target.len());
+    let target = method.end + 1..method.end + 1 + target;
+    if method.is_empty() || target.is_empty() || rest.first() != Some(&b' ') {
         return Err(bad);
     }
+    let Some((b' ', version)) = first[target.end..].split_first() else { return Err(bad) };
     let Some(minor) = minor(version) else {
-        let is_http = version.starts_with(b"HTTP/");
+        let is_http = version.starts_with(b"HTTP/") && !version.contains(&b' ');
         return Err(if is_http { Refused(505, "a version that is not 1.0 or 1.1") } else { bad });
     };
-    let hosts = fields.all("host").count();
+    let hosts = fields.known(Known::Host).count();
     if hosts > 1 || (hosts == 0 && minor == 1) {
         return Err(Refused(400, "there must be one host"));
     }
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    Ok(RequestHead { method: text(method), target: text(target), minor, fields })
+    Ok(RequestHead { method, target, minor, fields })
 }
 
 pub(super) fn response(head: &[u8]) -> Result<ResponseHead, Refused> {
     let bad = Refused(502, "a first line that is no response");
-    let (first, fields) = lines(head)?;
-    let mut parts = first.splitn(3, |byte| *byte == b' ');
+    let (length, fields) = lines(head, Fields::default())?;
+    let mut parts = head[..length].splitn(3, |byte| *byte == b' ');
     let (version, status) = (parts.next().unwrap_or(b""), parts.next().unwrap_or(b""));
     let minor = minor(version).ok_or(bad)?;
     let digits = status.len() == 3 && status.iter().all(u8::is_ascii_digit);

@@ -28,6 +28,7 @@
 //! | file | idea |
 //! |---|---|
 //! | `head` | the grammar of heads, strict where leniency lets requests be smuggled |
+//! | `scan` | searching bytes |
 //! | `body` | the framing of bodies: by length, in chunks, to the end |
 //! | `wire` | the bytes of a connection that were read and not used, and deadlines |
 //! | `server` | the loop of a connection, limits, draining |
@@ -39,6 +40,7 @@ mod body;
 mod client;
 mod head;
 mod response;
+mod scan;
 mod server;
 mod wire;
 

@@ -1,5 +1,7 @@
 //! Responses that are written.
 
+use super::scan;
+use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, Read, Write};
 
@@ -13,7 +15,8 @@ use std::io::{self, Read, Write};
 /// ```
 pub struct Response {
     status: u16,
-    fields: Vec<(String, String)>,
+    /// The fields as they are sent, each with the end of its line.
+    fields: Cow<'static, str>,
     content: Content,
 }
 
@@ -31,12 +34,13 @@ impl fmt::Debug for Response {
 impl Response {
     /// A response without a body.
     pub fn new(status: u16) -> Response {
-        Response { status, fields: Vec::new(), content: Content::Bytes(Vec::new()) }
+        Response { status, fields: Cow::Borrowed(""), content: Content::Bytes(Vec::new()) }
     }
 
     /// A response with a text, status 200.
     pub fn text(text: impl Into<String>) -> Response {
-        Response::new(200).header("Content-Type", "text/plain; charset=utf-8").body(text.into())
+        let fields = Cow::Borrowed("Content-Type: text/plain; charset=utf-8\r\n");
+        Response { status: 200, fields, content: Content::Bytes(text.into().into()) }
     }
 
     /// Adds a header field. `Content-Length`, `Transfer-Encoding` and `Connection` are set by the
@@ -45,10 +49,11 @@ impl Response {
     /// # Panics
     ///
     /// If the name is no token, or the value has a line break: it could be taken for other fields.
-    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Response {
-        let (name, value) = (name.into(), value.into());
-        check_field(&name, &value);
-        self.fields.push((name, value));
+    pub fn header(mut self, name: impl AsRef<str>, value: impl AsRef<str>) -> Response {
+        let (name, value) = (name.as_ref(), value.as_ref());
+        check_field(name, value);
+        let fields = self.fields.to_mut();
+        [name, ": ", value, "\r\n"].into_iter().for_each(|part| fields.push_str(part));
         self
     }
 
@@ -78,10 +83,12 @@ impl Response {
     ) -> io::Result<()> {
         let Asked { head_only, closes, minor } = asked;
         let has_body = self.status >= 200 && self.status != 204 && self.status != 304;
-        write!(out, "HTTP/1.1 {} {}\r\n", self.status, reason(self.status))?;
-        for (name, value) in &self.fields {
-            write!(out, "{name}: {value}\r\n")?;
+        if self.status == 200 {
+            out.extend_from_slice(b"HTTP/1.1 200 OK\r\n"); // the usual one
+        } else {
+            write!(out, "HTTP/1.1 {} {}\r\n", self.status, reason(self.status))?;
         }
+        out.extend_from_slice(self.fields.as_bytes());
         if closes {
             out.extend_from_slice(b"Connection: close\r\n");
         } else if minor == 0 {
@@ -90,7 +97,9 @@ impl Response {
         match self.content {
             _ if !has_body => out.extend_from_slice(b"\r\n"),
             Content::Bytes(bytes) => {
-                write!(out, "Content-Length: {}\r\n\r\n", bytes.len())?;
+                out.extend_from_slice(b"Content-Length: ");
+                push_number(out, bytes.len());
+                out.extend_from_slice(b"\r\n\r\n");
                 if !head_only {
                     out.extend_from_slice(&bytes);
                 }
@@ -136,12 +145,25 @@ pub(super) struct Asked {
     pub(super) minor: u8,
 }
 
+/// Appends a number in decimal: without the machinery of `write!`, once for each response.
+fn push_number(out: &mut Vec<u8>, number: usize) {
+    let (mut digits, mut first, mut rest) = ([0; 20], 20, number);
+    loop {
+        first -= 1;
+        digits[first] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            return out.extend_from_slice(&digits[first..]);
+        }
+    }
+}
+
 /// Ensures that a field is one field.
 pub(super) fn check_field(name: &str, value: &str) {
-    let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    assert!(!name.is_empty() && name.bytes().all(token), "`{name}` is no name of a field");
-    let text = |byte: u8| byte == b'\t' || (byte >= b' ' && byte != 0x7f);
-    assert!(value.bytes().all(text), "the value of `{name}` has a control character");
+    let is_token = !name.is_empty() && scan::token(name.as_bytes()) == name.len();
+    assert!(is_token, "`{name}` is no name of a field");
+    let is_text = scan::text(value.as_bytes()) == value.len();
+    assert!(is_text, "the value of `{name}` has a control character");
 }
 
 /// The phrase of a status.
@@ -170,5 +192,37 @@ fn reason(status: u16) -> &'static str {
         503 => "Service Unavailable",
         505 => "HTTP Version Not Supported",
         _ => "Other",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(response: Response) -> String {
+        let (mut out, asked) = (Vec::new(), Asked { head_only: false, closes: false, minor: 1 });
+        response.write(&mut out, io::sink(), asked).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn lengths_are_written_in_decimal() {
+        for length in [0, 1, 9, 10, 99, 100, 65_535, 1_000_000] {
+            let text = written(Response::new(404).body(vec![b'x'; length]));
+            let expected = format!("HTTP/1.1 404 Not Found\r\nContent-Length: {length}\r\n\r\n");
+            assert_eq!(text.split_at(expected.len()), (&*expected, &*"x".repeat(length)));
+        }
+        let mut out = Vec::new();
+        push_number(&mut out, usize::MAX);
+        assert_eq!(out, usize::MAX.to_string().into_bytes());
+    }
+
+    #[test]
+    fn fields_are_written_in_their_order() {
+        let text = written(
+            Response::text("hi").header("X-One", "1").header("X-Two", format!("{}", 1 + 1)),
+        );
+        let fields = "Content-Type: text/plain; charset=utf-8\r\nX-One: 1\r\nX-Two: 2\r\n";
+        assert_eq!(text, format!("HTTP/1.1 200 OK\r\n{fields}Content-Length: 2\r\n\r\nhi"));
     }
 }

@@ -19,12 +19,14 @@
 //! A response that is sent while the server drains says `Connection: close`.
 
 use super::body::{Body, Left};
-use super::head::{self, Framing, Refused, RequestHead};
+use super::head::{self, Fields, Framing, Known, Refused, RequestHead};
 use super::response::{Asked, Response};
 use super::wire::Wire;
 use crate::net::{TcpListener, TcpStream};
+use crate::source::{Alarm, Limit};
 use parcae::prelude::*;
 use parcae::sync::Semaphore;
+use parcae::task::Placement;
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr};
@@ -78,6 +80,7 @@ impl Default for Limits {
 #[derive(Debug, Clone, Default)]
 pub struct Server {
     limits: Limits,
+    placement: Placement,
 }
 
 /// A connection, as the server sees it.
@@ -138,6 +141,15 @@ impl Server {
         self
     }
 
+    /// Sets where the task of a connection starts; it stays there. By default it is the worker that
+    /// has accepted the connection, or one that has nothing to do and takes it over. With
+    /// [`Placement::Spread`] it is the first worker that has nothing else to do: better where
+    /// connections live long and their requests compute, as no connection moves later.
+    pub fn placement(mut self, placement: Placement) -> Server {
+        self.placement = placement;
+        self
+    }
+
     /// Serves connections until `stop` is cancelled, then drains: idle connections end at once,
     /// requests within [`drain_time`](Limits::drain_time). Each connection is a task; `handler` is
     /// called there for each request, and an error of it becomes a response with status 500. A
@@ -168,7 +180,8 @@ impl Server {
                     let mut incoming = listener.incoming();
                     let Some(stream) = incoming.next().transpose()? else { return Ok(()) };
                     let (connections, handler) = (&connections, &handler);
-                    n.spawn(move |cx| {
+                    let opts = SpawnOpts::new().placement(self.placement);
+                    n.spawn_with(opts, move |cx| {
                         self.connection(cx, connections, stream, handler);
                         drop(place);
                         Ok(())
@@ -241,9 +254,9 @@ impl Server {
         let (stream, limits) = (&connection.stream, &self.limits);
         stream.set_write_timeout(Some(limits.write_time))?;
         let mut wire = Wire::new(stream);
-        let mut out = Vec::new();
+        let (mut out, mut spare, alarm) = (Vec::new(), Fields::default(), Alarm::default());
         loop {
-            let head = match self.head(all, connection, &mut wire, &mut out)? {
+            let head = match self.head(all, connection, (&mut wire, &alarm), &mut out, spare)? {
                 Ok(Some(head)) => head,
                 Ok(None) => return Ok(Rest::None),
                 Err(refused) => return refuse(stream, out, refused),
@@ -261,13 +274,15 @@ impl Server {
                 Framing::Chunked => Left::Chunks(None),
             };
             let mut room = limits.body_bytes;
-            let keeps = head.fields.has_token("connection", "keep-alive");
-            let closes = head.fields.has_token("connection", "close")
+            let keeps = head.fields.has_token(Known::Connection, "keep-alive");
+            let closes = head.fields.has_token(Known::Connection, "close")
                 || (head.minor == 0 && !keeps)
                 || all.is_draining();
-            let waits = left != Left::NONE && head.fields.has_token("expect", "100-continue");
-            wire.limit(Some(limits.body_time));
-            let asked = Asked { head_only: head.method == "HEAD", closes, minor: head.minor };
+            let waits = left != Left::NONE && head.fields.has_token(Known::Expect, "100-continue");
+            if left != Left::NONE {
+                wire.limit(Some(limits.body_time));
+            }
+            let asked = Asked { head_only: head.is_head(), closes, minor: head.minor };
             let mut request = Request {
                 head,
                 stream,
@@ -284,7 +299,8 @@ impl Server {
                 }
                 Err(_) => Response::new(500),
             };
-            let waits = request.waits;
+            let Request { head, waits, .. } = request;
+            spare = head.fields;
             // A body that the client was not asked for, or that is not read to its end, would be
             // taken for the next request.
             let skipped = !waits && skip(&mut wire, &mut left, &mut room).is_ok();
@@ -306,8 +322,9 @@ impl Server {
         &self,
         all: &Connections,
         connection: &Connection,
-        wire: &mut Wire<'_>,
+        (wire, alarm): (&mut Wire<'_>, &Alarm),
         out: &mut Vec<u8>,
+        spare: Fields,
     ) -> io::Result<Result<Option<RequestHead>, Refused>> {
         let limits = &self.limits;
         let mut searched = 0;
@@ -322,7 +339,7 @@ impl Server {
                 if end > limits.head_bytes {
                     return Ok(Err(Refused(431, "the head is too large")));
                 }
-                let parsed = head::request(&wire.bytes()[..end]);
+                let parsed = head::request(&wire.bytes()[..end], spare);
                 wire.consume(end);
                 return Ok(parsed.map(Some));
             }
@@ -341,9 +358,9 @@ impl Server {
             let read = if has_begun {
                 wire.fill()
             } else {
-                wire.limit(Some(limits.idle_time));
+                let idle = Limit::Alarm(limits.idle_time, alarm);
                 let goes_on = all.enter_idle(connection);
-                let read = if goes_on { wire.fill() } else { Ok(0) };
+                let read = if goes_on { wire.fill_limited(idle) } else { Ok(0) };
                 all.leave_idle(connection);
                 read
             };
@@ -401,12 +418,12 @@ pub struct Request<'r, 's> {
 impl<'s> Request<'_, 's> {
     /// The method, in capitals: `GET`.
     pub fn method(&self) -> &str {
-        &self.head.method
+        self.head.method()
     }
 
     /// The target as it was sent: `/path?query`.
     pub fn target(&self) -> &str {
-        &self.head.target
+        self.head.target()
     }
 
     /// The target without its query.

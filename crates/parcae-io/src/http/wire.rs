@@ -1,7 +1,8 @@
 //! The input of a connection: bytes that were read and not used, and the deadline of the next read.
 
 use crate::net::TcpStream;
-use std::io::{self, Read};
+use crate::source::Limit;
+use std::io;
 use std::time::{Duration, Instant};
 
 /// Bytes that one read asks for.
@@ -11,63 +12,73 @@ const READ: usize = 8 << 10;
 #[derive(Debug)]
 pub(super) struct Wire<'s> {
     stream: &'s TcpStream,
-    bytes: Vec<u8>,
+    /// Memory for bytes. Those from `used` to `filled` were read and not used.
+    memory: Vec<u8>,
     used: usize,
+    filled: usize,
     until: Option<Instant>,
+    /// The deadline was set since the last read: it has not passed.
+    fresh: bool,
 }
 
 impl<'s> Wire<'s> {
     pub(super) fn new(stream: &'s TcpStream) -> Wire<'s> {
-        Wire { stream, bytes: Vec::new(), used: 0, until: None }
+        Wire { stream, memory: Vec::new(), used: 0, filled: 0, until: None, fresh: true }
     }
 
     /// The bytes that were not used.
     pub(super) fn bytes(&self) -> &[u8] {
-        &self.bytes[self.used..]
+        &self.memory[self.used..self.filled]
     }
 
     pub(super) fn consume(&mut self, count: usize) {
         self.used += count;
-        if self.used == self.bytes.len() {
-            self.bytes.clear();
-            self.used = 0;
+        if self.used == self.filled {
+            (self.used, self.filled) = (0, 0);
         }
     }
 
     /// Reads from now on fail with `TimedOut` after so long.
     pub(super) fn limit(&mut self, time: Option<Duration>) {
-        self.until = time.and_then(|time| parcae::time::now().checked_add(time));
+        self.until = time.and_then(parcae::io::after);
+        self.fresh = true;
     }
 
-    fn arm(&self) -> io::Result<()> {
-        let left = self.until.map(|until| until.saturating_duration_since(parcae::time::now()));
-        if left.is_some_and(|left| left.is_zero()) {
+    /// Ensures that the deadline has not passed: a peer that sends single bytes never lets a read
+    /// wait for it.
+    fn check(&mut self) -> io::Result<()> {
+        let late = |until: Instant| until <= parcae::time::now();
+        if !std::mem::take(&mut self.fresh) && self.until.is_some_and(late) {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        self.stream.set_read_timeout(left)
+        Ok(())
     }
 
     /// Reads more bytes; how many, 0 at the end of the input.
     pub(super) fn fill(&mut self) -> io::Result<usize> {
-        self.arm()?;
-        if self.used > 0 {
-            self.bytes.drain(..self.used);
-            self.used = 0;
+        self.check()?;
+        self.fill_limited(Limit::until(self.until))
+    }
+
+    /// As [`fill`](Wire::fill), with a limit in place of the deadline.
+    pub(super) fn fill_limited(&mut self, limit: Limit<'_>) -> io::Result<usize> {
+        if self.memory.len() - self.filled < READ {
+            self.memory.copy_within(self.used..self.filled, 0);
+            (self.used, self.filled) = (0, self.filled - self.used);
+            // Memory that is there already is not written again.
+            self.memory.resize(self.memory.len().max(self.filled + READ), 0);
         }
-        let before = self.bytes.len();
-        self.bytes.resize(before + READ, 0);
-        let mut stream = self.stream;
-        let read = stream.read(&mut self.bytes[before..]);
-        self.bytes.truncate(before + *read.as_ref().unwrap_or(&0));
-        read
+        let room = &mut self.memory[self.filled..self.filled + READ];
+        let count = self.stream.read_limited(room, limit)?;
+        self.filled += count;
+        Ok(count)
     }
 
     /// Reads the bytes of a body: those that are there, or more.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.bytes().is_empty() {
-            self.arm()?;
-            let mut stream = self.stream;
-            return stream.read(buffer);
+            self.check()?;
+            return self.stream.read_limited(buffer, Limit::until(self.until));
         }
         let count = self.bytes().len().min(buffer.len());
         buffer[..count].copy_from_slice(&self.bytes()[..count]);

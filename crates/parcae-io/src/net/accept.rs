@@ -16,7 +16,7 @@ use crate::authority;
 use crate::error::not_replayable;
 use crate::sim;
 use crate::source::ready::Direction;
-use crate::source::{Operation, Source};
+use crate::source::{Limit, Operation, Source};
 use parcae::cap::SocketPermit;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -67,7 +67,7 @@ impl<L: AsFd> Listening<L> {
         let operation = Operation {
             direction: Direction::Read,
             cost: 1,
-            timeout: None,
+            limit: Limit::Endless,
             what: "accepting at",
             object: &self.name,
         };

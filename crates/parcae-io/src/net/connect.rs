@@ -21,6 +21,7 @@ use parcae::io::IoPlace;
 use std::fmt;
 use std::io;
 use std::net::{self, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 /// The time that an attempt has before the next one begins: the recommendation of the RFC.
@@ -56,17 +57,19 @@ impl Begun {
         if parcae::io::place() == IoPlace::Simulated {
             return Ok(Begun::Sim(Box::new(sim::SimConnecting::begin(Name::Inet(to))?)));
         }
-        let (socket, _) = sys::connect_tcp(to)?;
-        Ok(Begun::Os(Source::new(socket.into()), to))
+        Ok(Begun::Os(Source::new(sys::connect_tcp(to)?.into()), to))
     }
 
     /// Looks at the attempt; if it is not decided, the running task becomes a waiter.
     fn look(&mut self) -> io::Result<Option<Look>> {
         match self {
-            Begun::Os(source, _) => match source.try_or_publish(Direction::Write, connected)? {
-                Some(place) => Ok(Some(Look::Pending(Place::Os(place), None))),
-                None => Ok(None),
-            },
+            Begun::Os(source, _) => {
+                let connected = |io: &net::TcpStream| connected(io.as_fd());
+                match source.try_or_publish(Direction::Write, connected)? {
+                    Some(place) => Ok(Some(Look::Pending(Place::Os(place), None))),
+                    None => Ok(None),
+                }
+            }
             Begun::Sim(connecting) => match connecting.try_or_join()? {
                 Ok(stream) => Ok(Some(Look::Done(Stream::simulated(stream)))),
                 Err((place, due)) => Ok(Some(Look::Pending(Place::Sim(place), due))),
@@ -84,17 +87,14 @@ impl Begun {
 }
 
 /// Whether a socket is connected: else `WouldBlock`, or its error.
-pub(super) fn connected(socket: &net::TcpStream) -> io::Result<()> {
-    if let Some(error) = socket.take_error()? {
-        return Err(error);
-    }
-    match socket.peer_addr() {
-        Ok(_) => Ok(()),
+pub(super) fn connected(socket: BorrowedFd<'_>) -> io::Result<()> {
+    sys::take_error(socket)?;
+    match sys::has_peer(socket) {
         // Neither a peer nor an error.
         Err(error) if error.kind() == io::ErrorKind::NotConnected => {
             Err(io::ErrorKind::WouldBlock.into())
         }
-        Err(error) => Err(error),
+        other => other,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Datagrams on either backend, and UDP.
 
 use super::addr::{Addresses, ToSocketAddrs};
+use super::messages::{ReceiveDatagram, SendDatagram};
 use super::stream::{Name, Timeout, refuse_simulated};
 use super::tcp::first_of;
 use crate::authority::Authority;
@@ -8,7 +9,8 @@ use crate::cost;
 use crate::error::{denied, not_replayable};
 use crate::sim;
 use crate::source::ready::Direction;
-use crate::source::{Attempt, Charge, Operation, Source};
+use crate::source::{Charge, Limit, Operation, Source};
+use crate::sys::PeerAddress;
 use parcae::cap::{CapNet, SocketPermit};
 use parcae::io::IoPlace;
 use std::io;
@@ -52,42 +54,43 @@ impl<S: AsFd> Datagrams<S> {
         self
     }
 
-    /// Each datagram is taken until the kernel says that there is none: a short one is no sign.
-    pub(super) fn receive(
-        &self,
-        buffer: &mut [u8],
-        mut real: impl FnMut(&S, &mut [u8]) -> io::Result<(usize, Name)>,
-    ) -> io::Result<(usize, Name)> {
+    /// Takes a datagram: its length, and its sender if that has an address of the Internet.
+    pub(super) fn receive(&self, buffer: &mut [u8]) -> io::Result<(usize, Option<SocketAddr>)> {
         let operation = Operation {
             direction: Direction::Read,
             cost: cost::of_bytes(buffer.len()),
-            timeout: self.timeout.get(),
+            limit: Limit::of(self.timeout.get()),
             what: "receiving at",
             object: &self.name,
         };
         match &self.backend {
-            Backend::Os(source) => {
-                source.operate(operation, |io| real(io, buffer).map(Attempt::Full))
+            Backend::Os(source) => source.operate_socket(operation, ReceiveDatagram::new(buffer)),
+            Backend::Sim(mailbox) => {
+                let (length, from) = mailbox.receive(operation, buffer)?;
+                Ok((length, from.inet().ok()))
             }
-            Backend::Sim(mailbox) => mailbox.receive(operation, buffer),
         }
     }
 
+    /// Sends a datagram. `real`: where the kernel is to send it, or nowhere if that is its only
+    /// peer.
     pub(super) fn send_to(
         &self,
         bytes: &[u8],
         to: &Name,
-        mut real: impl FnMut(&S) -> io::Result<usize>,
+        real: impl FnOnce() -> io::Result<Option<PeerAddress>>,
     ) -> io::Result<usize> {
         let operation = Operation {
             direction: Direction::Write,
             cost: cost::of_bytes(bytes.len()),
-            timeout: None,
+            limit: Limit::Endless,
             what: "sending to",
             object: to,
         };
         match &self.backend {
-            Backend::Os(source) => source.operate(operation, |io| real(io).map(Attempt::Full)),
+            Backend::Os(source) => {
+                source.operate_socket(operation, SendDatagram::new(bytes, real()?))
+            }
             Backend::Sim(mailbox) => mailbox.send(operation, bytes, to),
         }
     }
@@ -222,7 +225,8 @@ impl UdpSocket {
     pub fn send_to<A: ToSocketAddrs>(&self, bytes: &[u8], to: A) -> io::Result<usize> {
         first_of(self.targets(to)?, |to| {
             self.check_target(to)?;
-            self.socket.send_to(bytes, &Name::Inet(to), |io| io.send_to(bytes, to))
+            let real = || Ok(Some(PeerAddress::of_inet(to)));
+            self.socket.send_to(bytes, &Name::Inet(to), real)
         })
     }
 
@@ -233,7 +237,7 @@ impl UdpSocket {
     /// `NotConnected` without one; or as for [`send_to`](UdpSocket::send_to).
     pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         let peer = *self.peer.get().ok_or(io::ErrorKind::NotConnected)?;
-        self.socket.send_to(bytes, &Name::Inet(peer), |io| io.send(bytes))
+        self.socket.send_to(bytes, &Name::Inet(peer), || Ok(None))
     }
 
     /// Waits for a datagram; its rest beyond the buffer is lost. Returns its length and sender.
@@ -243,11 +247,8 @@ impl UdpSocket {
     /// If the task is cancelled or the timeout has passed: then none was taken.
     pub fn recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         loop {
-            let real = |io: &net::UdpSocket, buffer: &mut [u8]| {
-                io.recv_from(buffer).map(|(length, from)| (length, Name::Inet(from)))
-            };
-            let (length, from) = self.socket.receive(buffer, real)?;
-            let from = from.inet()?;
+            let (length, from) = self.socket.receive(buffer)?;
+            let from = from.ok_or(io::ErrorKind::AddrNotAvailable)?;
             if self.peer.get().is_none_or(|peer| *peer == from) {
                 return Ok((length, from));
             }

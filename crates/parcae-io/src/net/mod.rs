@@ -2,7 +2,7 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | `ops` | reads, writes and accepts, for epoll and io_uring |
+//! | `ops`, `messages` | reads, writes and accepts; datagrams and connects: for epoll and io_uring |
 //! | `stream` | reading and writing a stream, on both backends |
 //! | `tcp`, `unix` | streams and listeners |
 //! | `datagram` | UDP and Unix datagrams |
@@ -15,6 +15,7 @@ mod addr;
 mod connect;
 mod datagram;
 mod halves;
+mod messages;
 mod ops;
 mod polled;
 mod stream;
@@ -39,10 +40,10 @@ use crate::poller::ring;
 use parcae::io::IoPlace;
 use parcae::runtime::SocketBackend;
 
-/// The backend in force for streams and listeners, in the runtime of the running task:
-/// [`SocketBackend::Ring`] if it was [chosen](parcae::runtime::Builder::sockets) and the kernel
-/// allows it, which the first call tries by a real operation. Datagrams, connects, and streams in
-/// async code are always used by epoll.
+/// The backend in force for sockets, in the runtime of the running task: [`SocketBackend::Ring`] if
+/// it was [chosen](parcae::runtime::Builder::sockets) and the kernel allows it, which the first
+/// call tries by a real operation. A connect to one of several addresses, and streams in async
+/// code, are always by epoll.
 ///
 /// ```
 /// use parcae::prelude::*;

@@ -5,7 +5,7 @@ use crate::cost;
 use crate::error::not_replayable;
 use crate::sim;
 use crate::source::ready::Direction;
-use crate::source::{Attempt, Operation, Source};
+use crate::source::{Attempt, Limit, Operation, Source};
 use crate::sys;
 use parcae::cap::SocketPermit;
 use parcae::io::IoPlace;
@@ -150,10 +150,14 @@ impl<S: AsFd> Stream<S> {
     }
 
     pub(super) fn reading(&self, bytes: usize) -> Operation<'_> {
+        self.reading_limited(bytes, Limit::of(self.read_timeout.get()))
+    }
+
+    fn reading_limited<'o>(&'o self, bytes: usize, limit: Limit<'o>) -> Operation<'o> {
         Operation {
             direction: Direction::Read,
             cost: cost::of_bytes(bytes),
-            timeout: self.read_timeout.get(),
+            limit,
             what: "reading from",
             object: &self.peer,
         }
@@ -163,7 +167,7 @@ impl<S: AsFd> Stream<S> {
         Operation {
             direction: Direction::Write,
             cost: cost::of_bytes(bytes),
-            timeout: self.write_timeout.get(),
+            limit: Limit::of(self.write_timeout.get()),
             what: "writing to",
             object: &self.peer,
         }
@@ -177,11 +181,16 @@ impl<S: AsFd> Stream<S> {
         }
     }
 
+    #[inline]
     pub(crate) fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.read_limited(buffer, Limit::of(self.read_timeout.get()))
+    }
+
+    pub(crate) fn read_limited(&self, buffer: &mut [u8], limit: Limit<'_>) -> io::Result<usize> {
         if buffer.is_empty() {
             return Ok(0); // not the end of the stream
         }
-        let operation = self.reading(buffer.len());
+        let operation = self.reading_limited(buffer.len(), limit);
         match &self.backend {
             Backend::Os(source) => {
                 let short = self.short_read();

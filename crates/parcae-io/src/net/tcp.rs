@@ -4,14 +4,15 @@ use super::accept::{Accepts, Incoming, Listening};
 use super::addr::{Addresses, ToSocketAddrs};
 use super::connect;
 use super::halves::{stream_halves, stream_methods};
+use super::messages::Connect;
 use super::ops::Accepted;
 use super::stream::{Backend, Name, Stream, refuse_simulated};
 use crate::authority::Authority;
 use crate::cost;
 use crate::sim;
 use crate::source::ready::Direction;
-use crate::source::{Attempt, Charge, Operation, Source};
-use crate::sys::{self, Connecting};
+use crate::source::{Charge, Limit, Operation, Source};
+use crate::sys;
 use parcae::cap::CapNet;
 use parcae::io::IoPlace;
 use std::io;
@@ -147,7 +148,7 @@ impl TcpStream {
         let operation = Operation {
             direction: Direction::Write,
             cost: cost::CONNECT,
-            timeout,
+            limit: Limit::of(timeout),
             what: "connecting to",
             object: &peer,
         };
@@ -155,26 +156,18 @@ impl TcpStream {
             let stream = sim::connect(operation, peer.clone())?;
             return Ok(TcpStream { stream: Stream::simulated(stream).counted(permit) });
         }
-        // First: a connect that cannot be paid for sends nothing.
-        let charge = Charge::new(cost::CONNECT)?;
-        let operation = Operation { cost: 0, ..operation };
-        let (socket, state) = sys::connect_tcp(to).inspect_err(|_| charge.keep())?;
-        let socket = Source::new(net::TcpStream::from(socket));
-        let mut asked = state == Connecting::Done;
-        let connected = socket.operate(operation, |socket| {
-            // Not connected: the socket becomes writable when it is decided.
-            if !asked {
-                asked = true;
-                return Err(io::ErrorKind::WouldBlock.into());
-            }
-            let outcome = connect::connected(socket);
-            if !matches!(&outcome, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
-                charge.keep(); // it is decided, if only by a refusal
-            }
-            outcome.map(Attempt::Full)
-        });
-        connected?;
+        let socket = sys::tcp_socket(to);
+        if socket.is_err() {
+            Charge::new(operation.cost)?.keep(); // it has happened, and failed
+        }
+        let socket = Source::new(net::TcpStream::from(socket?));
+        socket.operate_socket(operation, Connect::new(to))?;
         Ok(TcpStream { stream: connect::finish(socket, to)?.counted(permit) })
+    }
+
+    /// As a read, with a limit in place of the timeout.
+    pub(crate) fn read_limited(&self, buffer: &mut [u8], limit: Limit<'_>) -> io::Result<usize> {
+        self.stream.read_limited(buffer, limit)
     }
 
     /// The address of the peer.
@@ -302,13 +295,110 @@ impl TcpListener {
             let permit = authority.bind(to)?;
             Charge::new(cost::SOCKET)?.keep();
             let listening = if parcae::io::place() == IoPlace::Simulated {
-                Listening::simulated(sim::listen(Name::Inet(to))?)
+                Listening::simulated(sim::listen_alone(Name::Inet(to))?)
             } else {
                 let listener = net::TcpListener::bind(to)?;
                 sys::lengthen_backlog(listener.as_fd())?;
                 TcpListener::from_real(listener)?.listening
             };
             Ok(TcpListener { listening: listening.counted(permit) })
+        })
+    }
+
+    /// Several listeners at one address (`SO_REUSEPORT`), with a queue of connections each: the
+    /// kernel chooses one for each connection, by a hash of the addresses. For a server that
+    /// accepts more connections than one task can: each listener has an accept loop of its own, in
+    /// a task with [`Placement::Spread`](parcae::task::Placement::Spread).
+    ///
+    /// A single listener is better otherwise. Its queue is one for all: connections wait for the
+    /// next task that is free, and not for the one that the hash has chosen. And when one of
+    /// several listeners is closed, the connections in its queue are reset.
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    /// use parcae::task::Placement;
+    /// use parcae_io::net::{TcpListener, TcpStream};
+    ///
+    /// let rt = Runtime::builder().workers(2).build()?;
+    /// rt.run(|cx| {
+    ///     let listeners = TcpListener::bind_shards("127.0.0.1:0", 2)?;
+    ///     let address = listeners[0].local_addr()?;
+    ///     assert_eq!(listeners[1].local_addr()?, address);
+    ///     let (accepted, counted) = parcae::channel::channel(8);
+    ///     let stop = CancelToken::new();
+    ///     let served = cx.nursery_with(NurseryOpts::new().token(&stop), |n| {
+    ///         for listener in &listeners {
+    ///             let accepted = accepted.clone();
+    ///             n.spawn_with(SpawnOpts::new().placement(Placement::Spread), move |_| {
+    ///                 for stream in listener.incoming() {
+    ///                     accepted.send(stream?.peer_addr()?)?;
+    ///                 }
+    ///                 Ok(())
+    ///             })?;
+    ///         }
+    ///         for _ in 0..8 {
+    ///             TcpStream::connect(address)?;
+    ///             counted.recv()?; // each is accepted once
+    ///         }
+    ///         stop.cancel();
+    ///         Ok(())
+    ///     });
+    ///     assert!(served.unwrap_err().is_cancelled());
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for no listeners; otherwise that of the last address. Other processes of the
+    /// same user may share the address, too.
+    pub fn bind_shards<A: ToSocketAddrs>(to: A, shards: usize) -> io::Result<Vec<TcpListener>> {
+        TcpListener::shards_by(&Authority::implicit()?, to, shards)
+    }
+
+    /// As [`bind_shards`](TcpListener::bind_shards), under a capability: see
+    /// [`bind_under`](TcpListener::bind_under). Each listener counts.
+    ///
+    /// # Errors
+    ///
+    /// As for [`bind_shards`](TcpListener::bind_shards), and the refusals of the capability.
+    pub fn bind_shards_under<A: ToSocketAddrs>(
+        cap: &CapNet,
+        to: A,
+        shards: usize,
+    ) -> io::Result<Vec<TcpListener>> {
+        TcpListener::shards_by(&Authority::shown(cap)?, to, shards)
+    }
+
+    fn shards_by<A: ToSocketAddrs>(
+        authority: &Authority<'_, CapNet>,
+        to: A,
+        shards: usize,
+    ) -> io::Result<Vec<TcpListener>> {
+        if shards == 0 {
+            let text = "no listeners were asked for: pass 1 or more";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        first_of(to.resolve_for(&|| authority.names())?, |to| {
+            let permits = (0..shards).map(|_| authority.bind(to));
+            let permits = permits.collect::<io::Result<Vec<_>>>()?;
+            Charge::new(cost::SOCKET * shards as u64)?.keep();
+            let listening: Vec<_> = if parcae::io::place() == IoPlace::Simulated {
+                let listeners = sim::listen(Name::Inet(to), shards)?;
+                listeners.into_iter().map(Listening::simulated).collect()
+            } else {
+                let first = net::TcpListener::from(sys::listen_shared(to)?);
+                let at = first.local_addr()?; // with the port that the kernel has chosen
+                let others = (1..shards).map(|_| sys::listen_shared(at).map(Into::into));
+                let real =
+                    |listener: io::Result<_>| Ok(TcpListener::from_real(listener?)?.listening);
+                std::iter::once(Ok(first)).chain(others).map(real).collect::<io::Result<_>>()?
+            };
+            let counted = listening.into_iter().zip(permits).map(|(listening, permit)| {
+                TcpListener { listening: listening.counted(permit) } //
+            });
+            Ok(counted.collect())
         })
     }
 

@@ -9,8 +9,8 @@ use crate::authority::Authority;
 use crate::cost;
 use crate::sim;
 use crate::source::ready::Direction;
-use crate::source::{Charge, Operation};
-use crate::sys;
+use crate::source::{Charge, Limit, Operation};
+use crate::sys::{self, PeerAddress};
 use parcae::cap::{CapNet, NetUse};
 use parcae::io::IoPlace;
 use std::io;
@@ -74,7 +74,7 @@ impl UnixStream {
             let operation = Operation {
                 direction: Direction::Write,
                 cost: cost::CONNECT,
-                timeout: None,
+                limit: Limit::Endless,
                 what: "connecting to",
                 object: &peer,
             };
@@ -167,7 +167,7 @@ impl UnixListener {
         let name = Name::Unix(path.into());
         Charge::new(cost::SOCKET)?.keep();
         let listening = if parcae::io::place() == IoPlace::Simulated {
-            Listening::simulated(sim::listen(name)?)
+            Listening::simulated(sim::listen_alone(name)?)
         } else {
             let listener = net::UnixListener::bind(path)?;
             sys::lengthen_backlog(listener.as_fd())?;
@@ -317,7 +317,8 @@ impl UnixDatagram {
     /// If there is none, or the task is cancelled.
     pub fn send_to<P: AsRef<Path>>(&self, bytes: &[u8], path: P) -> io::Result<usize> {
         let path = path.as_ref();
-        self.socket.send_to(bytes, &Name::Unix(path.into()), |io| io.send_to(bytes, path))
+        let real = || PeerAddress::of_unix(path).map(Some);
+        self.socket.send_to(bytes, &Name::Unix(path.into()), real)
     }
 
     /// Waits for a datagram; its rest beyond the buffer is lost. Returns its length.
@@ -326,9 +327,6 @@ impl UnixDatagram {
     ///
     /// If the task is cancelled: then none was taken.
     pub fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        let real = |io: &net::UnixDatagram, buffer: &mut [u8]| {
-            io.recv(buffer).map(|length| (length, Name::Unnamed))
-        };
-        self.socket.receive(buffer, real).map(|(length, _)| length)
+        self.socket.receive(buffer).map(|(length, _)| length)
     }
 }

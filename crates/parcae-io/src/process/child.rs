@@ -5,7 +5,7 @@ use crate::error::from_task;
 use crate::pipe::{End, PipeReader, PipeWriter};
 use crate::sim;
 use crate::source::ready::Direction;
-use crate::source::{Attempt, Operation, Source};
+use crate::source::{Attempt, Limit, Operation, Source};
 use crate::sys;
 use parcae::cap::ChildPermit;
 use std::fmt;
@@ -172,7 +172,7 @@ impl Child {
         let operation = Operation {
             direction: Direction::Read,
             cost: 1,
-            timeout: None,
+            limit: Limit::Endless,
             what: "waiting for",
             object: &named,
         };

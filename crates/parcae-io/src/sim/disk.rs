@@ -16,7 +16,7 @@ use super::random::Random;
 use super::{Host, World, host};
 use crate::fs::{FileType, Metadata, OpenOptions};
 use crate::source::ready::Direction;
-use crate::source::{Charge, Operation};
+use crate::source::{Charge, Limit, Operation};
 use std::collections::BTreeMap;
 use std::io::{self, SeekFrom};
 use std::net::IpAddr;
@@ -239,7 +239,7 @@ fn on_disk<T>(
     let (world, at) = (World::here()?, host());
     let object = path.display();
     let direction = Direction::Read;
-    let operation = Operation { direction, cost, timeout: None, what, object: &object };
+    let operation = Operation { direction, cost, limit: Limit::Endless, what, object: &object };
     operate(operation, &WaitList::default(), || world.on_disk(at, &mut work).map_err(Stop::Failed))
 }
 
@@ -434,7 +434,7 @@ impl SimFile {
     ) -> io::Result<T> {
         let object = self.path.display();
         let direction = Direction::Read;
-        let operation = Operation { direction, cost, timeout: None, what, object: &object };
+        let operation = Operation { direction, cost, limit: Limit::Endless, what, object: &object };
         operate(operation, &WaitList::default(), || {
             let room = self.world.on_disk(self.at, |disk| {
                 if disk.life != self.life {
@@ -538,7 +538,7 @@ impl SimFile {
     pub(crate) fn sync(&self, cost: u64) -> io::Result<()> {
         let object = self.path.display();
         let (direction, what) = (Direction::Write, "syncing");
-        let operation = Operation { direction, cost, timeout: None, what, object: &object };
+        let operation = Operation { direction, cost, limit: Limit::Endless, what, object: &object };
         let spread = (SYNC.1 - SYNC.0).as_nanos() as u64;
         let extra = {
             let mut cursor = self.state.lock().unwrap_or_else(PoisonError::into_inner);

@@ -6,9 +6,9 @@
 
 use crate::error::{from_task, not_simulated, timed_out};
 use crate::source::{Charge, Operation};
-use parcae::io::{IoPlace, IoWaiter, WaitEnd};
+use parcae::io::{IoPlace, IoTimer, IoWaiter, WaitEnd};
 use std::io;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 /// An attempt without success.
@@ -25,8 +25,28 @@ impl From<io::ErrorKind> for Stop {
 }
 
 /// Tasks that wait for a change of an object.
+///
+/// Some changes are known before they happen: a segment arrives at its time. Then the waiters sleep
+/// until then ([`wake_by`](WaitList::wake_by)) instead of being woken to find that out.
 #[derive(Debug, Default)]
-pub(super) struct WaitList(Mutex<(u64, Vec<(u64, IoWaiter)>)>);
+pub(super) struct WaitList(Mutex<Waiters>);
+
+/// Waiters in the order in which they came: mostly none or one.
+#[derive(Debug, Default)]
+struct Waiters {
+    tickets: u64,
+    first: Option<Waiting>,
+    others: Vec<Waiting>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    ticket: u64,
+    waiter: IoWaiter,
+    /// When it wakes up by itself, or by the timer.
+    by: Option<Instant>,
+    timer: Option<IoTimer>,
+}
 
 /// A task's place in a list, which it leaves when this is dropped.
 struct Listed<'l> {
@@ -41,41 +61,76 @@ impl Drop for Listed<'_> {
 }
 
 impl WaitList {
-    fn publish(&self) -> Listed<'_> {
-        Listed { list: self, ticket: self.enter() }
+    fn lock(&self) -> MutexGuard<'_, Waiters> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Enters the running task, which leaves before its wait returns.
-    pub(super) fn enter(&self) -> u64 {
+    /// Enters the running task, which leaves before its wait returns. `by`: when it wakes up by
+    /// itself.
+    pub(super) fn enter(&self, by: Option<Instant>) -> u64 {
         // SAFETY: removed by `leave`, which the callers call in a destructor, or by `wake`; both
         // under the lock.
-        self.push(unsafe { IoWaiter::here() })
+        self.push(unsafe { IoWaiter::here() }, by)
     }
 
     /// Enters a future that is polled with this waker.
     pub(super) fn enter_waker(&self, waker: &std::task::Waker) -> u64 {
-        self.push(IoWaiter::of(waker))
+        self.push(IoWaiter::of(waker), None)
     }
 
-    fn push(&self, waiter: IoWaiter) -> u64 {
-        let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let ticket = list.0;
-        list.0 += 1;
-        list.1.push((ticket, waiter));
+    fn push(&self, waiter: IoWaiter, by: Option<Instant>) -> u64 {
+        let mut list = self.lock();
+        let ticket = list.tickets;
+        list.tickets += 1;
+        let waiting = Waiting { ticket, waiter, by, timer: None };
+        if list.first.is_none() && list.others.is_empty() {
+            list.first = Some(waiting);
+        } else {
+            list.others.push(waiting);
+        }
         ticket
     }
 
     pub(super) fn leave(&self, ticket: u64) {
-        let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        list.1.retain(|(other, _)| *other != ticket);
+        let mut list = self.lock();
+        let left = list.first.take_if(|other| other.ticket == ticket);
+        if left.is_none() && !list.others.is_empty() {
+            list.others.retain(|other| other.ticket != ticket);
+        }
     }
 
     /// Wakes all: they try again.
     pub(super) fn wake(&self) {
-        let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let woken: Vec<IoWaiter> = list.1.drain(..).map(|(_, waiter)| waiter.taken()).collect();
+        self.wake_those(|_| true);
+    }
+
+    /// Lets all wake up at a point in time, or before. Those that cannot are woken: they try again.
+    pub(super) fn wake_by(&self, at: Instant) {
+        self.wake_those(|waiting| {
+            if waiting.by.is_none_or(|by| by > at) {
+                waiting.timer = waiting.waiter.wake_at(at);
+                waiting.by = Some(at);
+                return waiting.timer.is_none();
+            }
+            false
+        });
+    }
+
+    /// Wakes those that are chosen.
+    fn wake_those(&self, mut choose: impl FnMut(&mut Waiting) -> bool) {
+        let mut list = self.lock();
+        let first = list.first.take_if(&mut choose).map(|waiting| waiting.waiter.taken());
+        if list.others.is_empty() {
+            drop(list);
+            if let Some(first) = first {
+                first.wake();
+            }
+            return;
+        }
+        let others = list.others.extract_if(.., |waiting| choose(waiting));
+        let others: Vec<_> = others.map(|waiting| waiting.waiter.taken()).collect();
         drop(list);
-        woken.into_iter().for_each(IoWaiter::wake);
+        first.into_iter().chain(others).for_each(IoWaiter::wake);
     }
 }
 
@@ -90,7 +145,7 @@ pub(super) fn operate<T>(
         return Err(not_simulated(what, object));
     }
     let charge = Charge::new(operation.cost)?;
-    let until = operation.timeout.and_then(parcae::io::after);
+    let until = operation.limit.at();
     loop {
         let due = match attempt() {
             Ok(value) => {
@@ -103,8 +158,8 @@ pub(super) fn operate<T>(
             }
             Err(Stop::Wait(due)) => due,
         };
-        let _listed = list.publish();
         let wake = [until, due].into_iter().flatten().min();
+        let _listed = Listed { list, ticket: list.enter(wake) };
         let ended = parcae::io::wait(wake, what, object).map_err(from_task)?;
         if ended == WaitEnd::TimedOut && until.is_some_and(|until| parcae::time::now() >= until) {
             return Err(timed_out(what, object));

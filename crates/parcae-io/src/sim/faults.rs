@@ -78,6 +78,8 @@ pub(super) struct Weather {
     links: BTreeMap<(IpAddr, IpAddr), Faults>,
     cut: BTreeSet<(IpAddr, IpAddr)>,
     pipes: Vec<Weak<Pipe>>,
+    /// Whether any link has had faults: most runs have none, and no need to look for them.
+    rough: bool,
 }
 
 fn ips(from: &Name, to: &Name) -> Option<(IpAddr, IpAddr)> {
@@ -90,12 +92,15 @@ fn ips(from: &Name, to: &Name) -> Option<(IpAddr, IpAddr)> {
 impl Weather {
     /// The faults of a link; none within a host.
     pub(super) fn of(&self, from: &Name, to: &Name) -> Option<&Faults> {
+        if !self.rough {
+            return None;
+        }
         let link = ips(from, to)?;
         Some(self.links.get(&link).unwrap_or(&self.everywhere))
     }
 
     pub(super) fn is_cut(&self, from: &Name, to: &Name) -> bool {
-        ips(from, to).is_some_and(|link| self.cut.contains(&link))
+        !self.cut.is_empty() && ips(from, to).is_some_and(|link| self.cut.contains(&link))
     }
 
     pub(super) fn add(&mut self, pipe: Weak<Pipe>) {
@@ -133,16 +138,18 @@ impl Net {
     }
 }
 
-impl World {
+impl Net {
     /// Fails as the faults of a link say, before an operation takes effect.
     pub(super) fn interrupt(&self, from: &Name, to: &Name, random: &mut Random) -> io::Result<()> {
-        let often = self.net().weather.of(from, to).map_or(0, |faults| faults.interruptions);
+        let often = self.weather.of(from, to).map_or(0, |faults| faults.interruptions);
         if Faults::strikes(often.min(900), random) {
             return Err(io::ErrorKind::Interrupted.into());
         }
         Ok(())
     }
+}
 
+impl World {
     /// Fails if the faults say that there is no room for a descriptor.
     pub(super) fn exhaust(&self, from: &Name, to: &Name, random: &mut Random) -> io::Result<()> {
         let often = self.net().weather.of(from, to).map_or(0, |faults| faults.exhaustion);
@@ -159,7 +166,9 @@ impl World {
 ///
 /// Outside of deterministic runtimes.
 pub fn set_faults(faults: Faults) -> io::Result<()> {
-    World::here()?.net().weather.everywhere = faults;
+    let world = World::here()?;
+    let weather = &mut world.net().weather;
+    (weather.everywhere, weather.rough) = (faults, true);
     Ok(())
 }
 
@@ -175,7 +184,7 @@ pub fn heal() -> io::Result<()> {
     let pipes: Vec<_> = net.weather.pipes.iter().filter_map(Weak::upgrade).collect();
     drop(net);
     for pipe in pipes {
-        pipe.heal(&world, parcae::time::now() + FAR / 2);
+        pipe.heal(&world, parcae::time::now());
     }
     Ok(())
 }
@@ -187,7 +196,10 @@ impl Host {
     ///
     /// Outside of deterministic runtimes.
     pub fn set_faults_to(&self, other: &Host, faults: Faults) -> io::Result<()> {
-        World::here()?.net().weather.links.insert((self.ip(), other.ip()), faults);
+        let world = World::here()?;
+        let weather = &mut world.net().weather;
+        weather.links.insert((self.ip(), other.ip()), faults);
+        weather.rough = true;
         Ok(())
     }
 
@@ -213,8 +225,8 @@ pub(super) fn arrival(
     to: &Name,
     random: &mut Random,
     last: Instant,
+    now: Instant,
 ) -> Instant {
-    let now = parcae::time::now();
     match net.travel(from, to, random) {
         Some(time) => last.max(now + time),
         None => last.max(now + FAR),
@@ -222,7 +234,10 @@ pub(super) fn arrival(
 }
 
 /// The first of these times that will come by itself: a partition has to be healed.
-pub(super) fn soonest<const N: usize>(times: [Option<Instant>; N]) -> Option<Instant> {
-    let never = parcae::time::now() + FAR / 2;
+pub(super) fn soonest<const N: usize>(
+    times: [Option<Instant>; N],
+    now: Instant,
+) -> Option<Instant> {
+    let never = now + FAR / 2;
     times.into_iter().flatten().filter(|time| *time < never).min()
 }

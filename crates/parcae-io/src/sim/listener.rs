@@ -2,7 +2,8 @@
 //!
 //! A connection is in the queue of its listener from the moment at which the first segment of the
 //! client arrives. The client's `connect` returns one latency later, whether or not the connection
-//! was accepted, as with TCP. While the queue is full a client waits.
+//! was accepted, as with TCP. While the queue is full a client waits. Of several listeners at one
+//! address, the seed chooses one for each connection.
 
 use super::drive::{Stop, WaitList, operate};
 use super::faults::CONNECTING;
@@ -48,8 +49,13 @@ pub(crate) struct SimListener {
     key: Name,
 }
 
-/// Listens at a name.
-pub(crate) fn listen(at: Name) -> io::Result<SimListener> {
+/// Listens at a name, with one listener.
+pub(crate) fn listen_alone(at: Name) -> io::Result<SimListener> {
+    listen(at, 1)?.pop().ok_or_else(|| io::ErrorKind::InvalidInput.into())
+}
+
+/// Listens at a name with so many listeners. Each connection goes to one of them.
+pub(crate) fn listen(at: Name, listeners: usize) -> io::Result<Vec<SimListener>> {
     let world = World::here()?;
     let mut net = world.net();
     let local = net.with_port(at);
@@ -57,10 +63,14 @@ pub(crate) fn listen(at: Name) -> io::Result<SimListener> {
     if net.listeners.contains_key(&key) {
         return Err(io::ErrorKind::AddrInUse.into());
     }
-    let backlog = Arc::new(Backlog::default());
-    net.listeners.insert(key.clone(), Arc::clone(&backlog));
+    let backlogs: Vec<_> = (0..listeners).map(|_| Arc::new(Backlog::default())).collect();
+    net.listeners.insert(key.clone(), backlogs.clone());
     drop(net);
-    Ok(SimListener { world, backlog, local, key })
+    let listener = |backlog| {
+        let (world, local, key) = (Arc::clone(&world), local.clone(), key.clone());
+        SimListener { world, backlog, local, key }
+    };
+    Ok(backlogs.into_iter().map(listener).collect())
 }
 
 impl super::Net {
@@ -99,7 +109,14 @@ impl SimListener {
 
 impl Drop for SimListener {
     fn drop(&mut self) {
-        self.world.net().listeners.remove(&self.key);
+        let mut net = self.world.net();
+        if let Some(backlogs) = net.listeners.get_mut(&self.key) {
+            backlogs.retain(|backlog| !Arc::ptr_eq(backlog, &self.backlog));
+            if backlogs.is_empty() {
+                net.listeners.remove(&self.key);
+            }
+        }
+        drop(net);
         let mut state = self.backlog.lock();
         state.closed = true;
         let waiting = std::mem::take(&mut state.waiting);
@@ -164,7 +181,11 @@ impl SimConnecting {
         let back = travel(&to, &from).unwrap_or(CONNECTING.0);
         let began = parcae::time::now();
         let arrival = began + there;
-        let backlog = world.net().listeners.get(&key).cloned();
+        let backlog = world.net().listeners.get(&key).map(|backlogs| {
+            // A number is drawn only where there is a choice.
+            let chosen = if backlogs.len() > 1 { random.below(backlogs.len() as u64) } else { 0 };
+            Arc::clone(&backlogs[chosen as usize])
+        });
         let (state, near) = (Connecting::Sent, None);
         Ok(SimConnecting { world, from, to, began, arrival, back, state, near, backlog })
     }
@@ -179,7 +200,7 @@ impl SimConnecting {
             Err(Stop::Failed(error)) => Err(error),
             Err(Stop::Wait(due)) => {
                 let in_line = |backlog: &Arc<Backlog>| InLine {
-                    ticket: backlog.room.enter(),
+                    ticket: backlog.room.enter(None),
                     backlog: Arc::clone(backlog),
                 };
                 Ok(Err((self.backlog.as_ref().map(in_line), due)))
@@ -219,7 +240,7 @@ impl SimConnecting {
                         self.near = Some(client);
                         self.state = Connecting::Queued(due + self.back);
                         drop(queue);
-                        backlog.arrivals.wake();
+                        backlog.arrivals.wake_by(due);
                     }
                 }
                 Connecting::Queued(done) if done <= parcae::time::now() => {

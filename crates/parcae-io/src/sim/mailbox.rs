@@ -143,8 +143,9 @@ impl Mailbox {
             let number = state.sent;
             state.sent += 1;
             state.datagrams.insert((due, number), (self.name.clone(), bytes.to_vec()));
+            let soonest = state.datagrams.first_key_value().map_or(due, |((first, _), _)| *first);
             drop(state);
-            mail.arrivals.wake();
+            mail.arrivals.wake_by(soonest);
             Ok(bytes.len())
         })
     }

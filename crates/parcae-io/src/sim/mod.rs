@@ -7,7 +7,7 @@
 //! # Chosen by the seed
 //!
 //! - the latency of each segment and datagram. Datagrams overtake each other, segments do not;
-//! - how much a read or a write takes: often less than it could.
+//! - how much a read or a write takes: often less than it could ([`Portions`]).
 //!
 //! Each connection has random numbers of its own, split from the seed by its addresses and its
 //! number between them. So a connection that is added does not change the others.
@@ -71,7 +71,7 @@ pub(crate) use disk::{
     rename,
 };
 pub use faults::{Faults, heal, set_faults};
-pub(crate) use listener::{InLine, SimConnecting, SimListener, connect, listen};
+pub(crate) use listener::{InLine, SimConnecting, SimListener, connect, listen, listen_alone};
 pub(crate) use mailbox::{Mailbox, mailbox};
 pub(crate) use names::lookup;
 pub use names::set_name;
@@ -108,7 +108,9 @@ pub(crate) struct World {
 struct Net {
     latency: Range<Duration>,
     buffer: usize,
-    listeners: BTreeMap<Name, Arc<Backlog>>,
+    portions: Portions,
+    /// The queues of the listeners at an address: mostly one.
+    listeners: BTreeMap<Name, Vec<Arc<Backlog>>>,
     mailboxes: BTreeMap<Name, Arc<Mail>>,
     /// The next port of each host.
     ports: BTreeMap<IpAddr, u16>,
@@ -141,6 +143,7 @@ impl World {
             net: Mutex::new(Net {
                 latency: Duration::from_micros(20)..Duration::from_millis(2),
                 buffer: 64 << 10,
+                portions: Portions::Random,
                 listeners: BTreeMap::new(),
                 mailboxes: BTreeMap::new(),
                 ports: BTreeMap::new(),
@@ -308,6 +311,47 @@ pub fn set_latency(range: Range<Duration>) -> io::Result<()> {
 /// Outside of deterministic runtimes.
 pub fn set_buffer(bytes: usize) -> io::Result<()> {
     World::here()?.net().buffer = bytes.max(1);
+    Ok(())
+}
+
+/// How much a read or a write of a simulated stream takes of what it could.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Portions {
+    /// All, a part or one byte, as the seed says: for tests. A message often comes in several
+    /// segments, and a segment in several reads.
+    #[default]
+    Random,
+    /// All: for models of a load, where each step counts.
+    Whole,
+}
+
+/// Sets how much reads and writes of connections that are made later take.
+///
+/// ```
+/// use parcae::prelude::*;
+/// use parcae_io::net::{TcpListener, TcpStream};
+/// use parcae_io::sim::{self, Portions};
+/// use std::io::{Read, Write};
+///
+/// for seed in 0..50 {
+///     let rt = Runtime::builder().deterministic(seed).build()?;
+///     let length = rt.run(|_| {
+///         sim::set_portions(Portions::Whole)?;
+///         let listener = TcpListener::bind("10.0.0.1:80")?;
+///         TcpStream::connect("10.0.0.1:80")?.write_all(b"hello world")?;
+///         Ok(listener.accept()?.0.read(&mut [0; 64])?)
+///     })?;
+///     assert_eq!(length, 11); // with any seed
+/// }
+/// # Ok::<(), parcae::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// Outside of deterministic runtimes.
+pub fn set_portions(portions: Portions) -> io::Result<()> {
+    World::here()?.net().portions = portions;
     Ok(())
 }
 

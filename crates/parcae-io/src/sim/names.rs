@@ -5,8 +5,8 @@
 
 use super::World;
 use super::drive::{Stop, WaitList, operate};
-use crate::source::Operation;
 use crate::source::ready::Direction;
+use crate::source::{Limit, Operation};
 use std::io;
 use std::net::IpAddr;
 
@@ -64,7 +64,7 @@ pub(crate) fn lookup(host: &str, cost: u64) -> io::Result<Vec<IpAddr>> {
     let operation = Operation {
         direction: Direction::Read,
         cost,
-        timeout: None,
+        limit: Limit::Endless,
         what: "resolving",
         object: &host,
     };

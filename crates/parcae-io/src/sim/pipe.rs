@@ -18,7 +18,7 @@
 use super::drive::{Stop, WaitList, operate};
 use super::faults::{self, Faults};
 use super::random::Random;
-use super::{Name, World};
+use super::{Name, Net, Portions, World};
 use crate::source::Operation;
 use std::collections::VecDeque;
 use std::io;
@@ -45,9 +45,9 @@ pub(super) struct Pipe {
 
 #[derive(Debug)]
 struct PipeState {
+    /// The bytes of all segments.
+    bytes: VecDeque<u8>,
     segments: VecDeque<Segment>,
-    /// Bytes in all segments.
-    held: usize,
     buffer: usize,
     /// When the last segment or the end arrives.
     last: Instant,
@@ -61,20 +61,30 @@ struct PipeState {
     reader_told: bool,
     /// The reader reads no more.
     reader_gone: bool,
+    portions: Portions,
     random: Random,
 }
 
+/// Bytes that arrive together.
 #[derive(Debug)]
 struct Segment {
     due: Instant,
-    bytes: VecDeque<u8>,
+    length: usize,
+}
+
+/// A segment that was sent.
+pub(super) struct Written {
+    count: usize,
+    /// When it arrives; none during a partition.
+    due: Option<Instant>,
 }
 
 impl Pipe {
-    fn new(buffer: usize, random: Random, from: &Name, to: &Name) -> Arc<Pipe> {
+    fn new(settings: (usize, Portions), random: Random, from: &Name, to: &Name) -> Arc<Pipe> {
+        let (buffer, portions) = settings;
         let state = PipeState {
+            bytes: VecDeque::new(),
             segments: VecDeque::new(),
-            held: 0,
             buffer,
             last: parcae::time::now(),
             fin: None,
@@ -82,6 +92,7 @@ impl Pipe {
             told: false,
             reader_told: false,
             reader_gone: false,
+            portions,
             random,
         };
         let (readable, writable) = (WaitList::default(), WaitList::default());
@@ -90,34 +101,44 @@ impl Pipe {
     }
 
     /// The time at which something that is sent now arrives, behind all that was sent before.
-    fn arrival(&self, state: &mut PipeState, world: &World) -> Instant {
-        let net = world.net();
-        state.last = faults::arrival(&net, &self.from, &self.to, &mut state.random, state.last);
+    fn arrival(&self, state: &mut PipeState, net: &Net, now: Instant) -> Instant {
+        let random = &mut state.random;
+        state.last = faults::arrival(net, &self.from, &self.to, random, state.last, now);
         state.last
     }
 
-    /// A partition has ended: gives times to all that was sent meanwhile, which has one after
-    /// `never`.
-    pub(super) fn heal(&self, world: &World, never: Instant) {
+    /// A partition has ended: gives times to all that was sent meanwhile.
+    pub(super) fn heal(&self, world: &World, now: Instant) {
+        let never = now + faults::FAR / 2;
         let mut state = self.lock();
         if state.last < never {
             return;
         }
+        let net = world.net();
         let kept = state.segments.iter().map(|one| one.due).filter(|due| *due < never).max();
-        state.last = kept.unwrap_or_else(parcae::time::now).max(parcae::time::now());
+        state.last = kept.unwrap_or(now).max(now);
         for at in 0..state.segments.len() {
             if state.segments[at].due >= never {
-                state.segments[at].due = self.arrival(&mut state, world);
+                state.segments[at].due = self.arrival(&mut state, &net, now);
             }
         }
         if state.fin.is_some_and(|fin| fin >= never) {
-            state.fin = Some(self.arrival(&mut state, world));
+            state.fin = Some(self.arrival(&mut state, &net, now));
         }
         if state.reset.is_some_and(|reset| reset >= never) {
-            state.reset = Some(self.arrival(&mut state, world));
+            state.reset = Some(self.arrival(&mut state, &net, now));
         }
-        drop(state);
+        drop((net, state));
         self.wake();
+    }
+
+    /// A reader that waits wakes up when the segment arrives. One that knows of an earlier segment
+    /// does so anyway.
+    pub(super) fn announce(&self, Written { count, due }: Written) -> usize {
+        if let Some(due) = due {
+            self.readable.wake_by(due);
+        }
+        count
     }
 
     fn lock(&self) -> MutexGuard<'_, PipeState> {
@@ -131,19 +152,26 @@ impl Pipe {
 }
 
 impl PipeState {
+    /// How much an operation takes of so many bytes.
+    fn portion(&mut self, bytes: usize) -> usize {
+        match self.portions {
+            Portions::Random => self.random.portion(bytes),
+            Portions::Whole => bytes,
+        }
+    }
+
     fn is_reset(&self, now: Instant) -> bool {
         self.reset.is_some_and(|at| at <= now)
     }
 
-    fn read(&mut self, buffer: &mut [u8], taking: Taking) -> Result<usize, Stop> {
-        let now = parcae::time::now();
+    fn read(&mut self, buffer: &mut [u8], taking: Taking, now: Instant) -> Result<usize, Stop> {
         if self.reader_gone && !self.is_reset(now) {
             return Ok(0);
         }
         // Bytes that have arrived before a reset are read before the error.
         let until = self.reset.map_or(now, |reset| reset.min(now));
         let before = self.segments.iter().take_while(|one| one.due <= until);
-        let arrived: usize = before.map(|one| one.bytes.len()).sum();
+        let arrived: usize = before.map(|one| one.length).sum();
         if arrived == 0 && self.is_reset(now) {
             // The end came first: that is all there was to read.
             let ended = self.fin.is_some_and(|fin| fin <= until);
@@ -156,12 +184,14 @@ impl PipeState {
             let next = self.segments.front().map(|one| one.due);
             return match (next, self.fin) {
                 (None, Some(fin)) if fin <= now => Ok(0),
-                _ => Err(Stop::Wait(faults::soonest([next, self.fin, self.reset]))),
+                _ => Err(Stop::Wait(faults::soonest([next, self.fin, self.reset], now))),
             };
         }
-        let count = self.random.portion(arrived.min(buffer.len()));
-        let mut bytes = self.segments.iter().flat_map(|one| &one.bytes);
-        buffer.iter_mut().zip(&mut bytes).take(count).for_each(|(place, byte)| *place = *byte);
+        let count = self.portion(arrived.min(buffer.len()));
+        let (first, second) = self.bytes.as_slices();
+        let cut = count.min(first.len());
+        buffer[..cut].copy_from_slice(&first[..cut]);
+        buffer[cut..count].copy_from_slice(&second[..count - cut]);
         if taking == Taking::Consume {
             self.consume(count);
         }
@@ -169,14 +199,15 @@ impl PipeState {
     }
 
     fn consume(&mut self, count: usize) {
-        self.held -= count;
+        self.bytes.drain(..count);
         let mut left = count;
-        while left > 0 {
-            let Some(front) = self.segments.front_mut() else { return };
-            let here = left.min(front.bytes.len());
-            front.bytes.drain(..here);
+        while let Some(front) = self.segments.front_mut()
+            && left > 0
+        {
+            let here = left.min(front.length);
+            front.length -= here;
             left -= here;
-            if front.bytes.is_empty() {
+            if front.length == 0 {
                 self.segments.pop_front();
             }
         }
@@ -195,9 +226,11 @@ pub(crate) struct SimStream {
 
 /// A stream between two names: the end of the first, then that of the second.
 pub(super) fn ends(world: &Arc<World>, from: Name, to: Name) -> (SimStream, SimStream) {
-    let buffer = world.net().buffer;
-    let there = Pipe::new(buffer, world.link(&from, &to), &from, &to);
-    let back = Pipe::new(buffer, world.link(&to, &from), &to, &from);
+    let net = world.net();
+    let settings = (net.buffer, net.portions);
+    drop(net);
+    let there = Pipe::new(settings, world.link(&from, &to), &from, &to);
+    let back = Pipe::new(settings, world.link(&to, &from), &to, &from);
     for pipe in [&there, &back] {
         world.net().weather.add(Arc::downgrade(pipe));
     }
@@ -241,25 +274,27 @@ impl SimStream {
     pub(super) fn try_read(&self, buffer: &mut [u8], taking: Taking) -> Result<usize, Stop> {
         let pipe = &self.incoming;
         let mut state = pipe.lock();
-        self.world.interrupt(&pipe.from, &pipe.to, &mut state.random).map_err(Stop::Failed)?;
-        state.read(buffer, taking)
+        let random = &mut state.random;
+        self.world.net().interrupt(&pipe.from, &pipe.to, random).map_err(Stop::Failed)?;
+        state.read(buffer, taking, parcae::time::now())
     }
 
     pub(crate) fn write(&self, operation: Operation<'_>, bytes: &[u8]) -> io::Result<usize> {
         let pipe = &self.outgoing;
-        let count = operate(operation, &pipe.writable, || self.try_write(bytes))?;
-        pipe.readable.wake();
-        Ok(count)
+        let written = operate(operation, &pipe.writable, || self.try_write(bytes))?;
+        Ok(pipe.announce(written))
     }
 
-    pub(super) fn try_write(&self, bytes: &[u8]) -> Result<usize, Stop> {
+    /// Returns the number of bytes, and when they arrive, if that is known.
+    pub(super) fn try_write(&self, bytes: &[u8]) -> Result<Written, Stop> {
         let Pipe { from, to, .. } = &*self.outgoing;
         let mut state = self.outgoing.lock();
-        self.world.interrupt(from, to, &mut state.random).map_err(Stop::Failed)?;
+        let (net, now) = (self.world.net(), parcae::time::now());
+        net.interrupt(from, to, &mut state.random).map_err(Stop::Failed)?;
         if state.fin.is_some() {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
-        if state.is_reset(parcae::time::now()) {
+        if state.is_reset(now) {
             let told = std::mem::replace(&mut state.told, true);
             let kind =
                 if told { io::ErrorKind::BrokenPipe } else { io::ErrorKind::ConnectionReset };
@@ -268,38 +303,39 @@ impl SimStream {
         if state.reader_gone {
             // It arrives where no one is, and a reset comes back.
             if state.reset.is_none() {
-                let there = self.outgoing.arrival(&mut state, &self.world);
-                let back = there + self.world.net().latency(&mut state.random);
+                let there = self.outgoing.arrival(&mut state, &net, now);
+                let back = there + net.latency(&mut state.random);
                 state.reset = Some(back);
-                drop(state);
+                drop((net, state));
                 self.incoming.lock().reset.get_or_insert(back);
                 self.incoming.wake();
             }
-            return Ok(bytes.len());
+            return Ok(Written { count: bytes.len(), due: None });
         }
-        let room = state.buffer.saturating_sub(state.held);
+        let room = state.buffer.saturating_sub(state.bytes.len());
         if room == 0 {
-            return Err(Stop::Wait(faults::soonest([state.reset])));
+            return Err(Stop::Wait(faults::soonest([state.reset], now)));
         }
-        let count = state.random.portion(bytes.len().min(room));
-        let due = self.outgoing.arrival(&mut state, &self.world);
-        state.held += count;
-        state.segments.push_back(Segment { due, bytes: bytes[..count].iter().copied().collect() });
-        let often = self.world.net().weather.of(from, to).map_or(0, |faults| faults.resets);
+        let count = state.portion(bytes.len().min(room));
+        let due = self.outgoing.arrival(&mut state, &net, now);
+        state.bytes.extend(&bytes[..count]);
+        state.segments.push_back(Segment { due, length: count });
+        let often = net.weather.of(from, to).map_or(0, |faults| faults.resets);
         if Faults::strikes(often, &mut state.random) {
             state.reset.get_or_insert(due);
-            drop(state);
+            drop((net, state));
             self.incoming.lock().reset.get_or_insert(due);
             self.incoming.wake();
         }
-        Ok(count)
+        Ok(Written { count, due: faults::soonest([Some(due)], now) })
     }
 
     pub(crate) fn shutdown(&self, how: Shutdown) {
         if matches!(how, Shutdown::Write | Shutdown::Both) {
             let mut state = self.outgoing.lock();
             if state.fin.is_none() {
-                let due = self.outgoing.arrival(&mut state, &self.world);
+                let now = parcae::time::now();
+                let due = self.outgoing.arrival(&mut state, &self.world.net(), now);
                 state.fin = Some(due);
             }
             drop(state);
@@ -315,7 +351,8 @@ impl SimStream {
 impl SimStream {
     /// Closes by a reset.
     pub(super) fn abort(self) {
-        let at = self.incoming.arrival(&mut self.incoming.lock(), &self.world);
+        let now = parcae::time::now();
+        let at = self.incoming.arrival(&mut self.incoming.lock(), &self.world.net(), now);
         self.incoming.lock().reset.get_or_insert(at);
         self.outgoing.lock().reset.get_or_insert(at);
     }
@@ -328,10 +365,10 @@ impl Drop for SimStream {
         let mut incoming = self.incoming.lock();
         let now = parcae::time::now();
         let arrived = incoming.segments.front().is_some_and(|one| one.due <= now);
-        let unread = incoming.held > 0;
+        let unread = !incoming.bytes.is_empty();
         incoming.reader_gone = true;
         if unread && incoming.reset.is_none() {
-            let at = self.incoming.arrival(&mut incoming, &self.world);
+            let at = self.incoming.arrival(&mut incoming, &self.world.net(), now);
             incoming.reset = Some(at);
             drop(incoming);
             self.outgoing.lock().reset.get_or_insert(at);

@@ -103,9 +103,6 @@ impl SimStream {
     ) -> Poll<io::Result<usize>> {
         let attempt = || self.try_write(bytes);
         let polled = poll_operate(operation, &self.outgoing, waiting, context, attempt);
-        if let Poll::Ready(Ok(_)) = polled {
-            self.outgoing.readable.wake();
-        }
-        polled
+        polled.map_ok(|written| self.outgoing.announce(written))
     }
 }

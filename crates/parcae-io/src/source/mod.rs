@@ -22,11 +22,13 @@
 //! closed afterwards, because a child process may have inherited the descriptor and would keep the
 //! registration alive.
 
+mod alarm;
 mod polled;
 pub(crate) mod ready;
 pub(crate) mod slot;
 mod socket;
 
+pub(crate) use alarm::Alarm;
 pub(crate) use socket::SocketOp;
 
 use crate::error::{self, from_task};
@@ -53,13 +55,44 @@ pub(crate) struct Source<S: AsFd> {
     io: S,
 }
 
+/// How long an operation may wait.
+#[derive(Clone, Copy)]
+pub(crate) enum Limit<'o> {
+    Endless,
+    /// From its first wait on.
+    After(Duration),
+    /// The same, by an alarm that the running task keeps for its next operation.
+    Alarm(Duration, &'o Alarm),
+    /// By the clock of the caller, [`parcae::time::now`].
+    At(Instant),
+}
+
+impl Limit<'_> {
+    pub(crate) fn of(timeout: Option<Duration>) -> Limit<'static> {
+        timeout.map_or(Limit::Endless, Limit::After)
+    }
+
+    pub(crate) fn until(until: Option<Instant>) -> Limit<'static> {
+        until.map_or(Limit::Endless, Limit::At)
+    }
+
+    /// The end of a wait that begins now. Reads no clock unless it has to.
+    pub(crate) fn at(self) -> Option<Instant> {
+        match self {
+            Limit::Endless => None,
+            Limit::After(time) | Limit::Alarm(time, _) => parcae::io::after(time),
+            Limit::At(until) => Some(until),
+        }
+    }
+}
+
 /// An operation, as all backends see it.
 #[derive(Clone, Copy)]
 pub(crate) struct Operation<'o> {
     pub(crate) direction: Direction,
     /// Ops and syscalls.
     pub(crate) cost: u64,
-    pub(crate) timeout: Option<Duration>,
+    pub(crate) limit: Limit<'o>,
     /// "reading from", and the object: for observers.
     pub(crate) what: &'static str,
     pub(crate) object: &'o dyn fmt::Display,
@@ -222,15 +255,42 @@ impl<S: AsFd> Source<S> {
     }
 
     /// Waits in a task until the direction is ready, as far as is known. May return early.
+    #[inline]
     fn wait(&self, operation: &Operation<'_>, until: &mut Option<Instant>) -> io::Result<WaitEnd> {
         let slot = self.slot()?;
+        if let Limit::Alarm(time, alarm) = operation.limit {
+            return self.wait_with_alarm(operation, until, (time, alarm), slot);
+        }
         if until.is_none() {
-            *until = operation.timeout.and_then(parcae::io::after);
+            *until = operation.limit.at();
         }
         let Some(_published) = slot.publish(self.fd(), operation.direction)? else {
             return Ok(WaitEnd::Woken);
         };
         parcae::io::wait(*until, operation.what, operation.object).map_err(from_task)
+    }
+
+    /// As [`wait`](Source::wait).
+    fn wait_with_alarm(
+        &self,
+        operation: &Operation<'_>,
+        until: &mut Option<Instant>,
+        (time, alarm): (Duration, &Alarm),
+        slot: &'static Slot,
+    ) -> io::Result<WaitEnd> {
+        let now = parcae::time::now();
+        if until.is_none() {
+            *until = now.checked_add(time);
+        }
+        if until.is_some_and(|until| until <= now) {
+            return Ok(WaitEnd::TimedOut);
+        }
+        let Some(_published) = slot.publish(self.fd(), operation.direction)? else {
+            return Ok(WaitEnd::Woken);
+        };
+        // The wait itself has no deadline if there is an alarm.
+        let by_itself = until.filter(|until| !alarm.arm(*until, now));
+        parcae::io::wait(by_itself, operation.what, operation.object).map_err(from_task)
     }
 
     /// Lets other tasks run, if this one has not waited for long.
@@ -253,7 +313,7 @@ impl<S: AsFd> Source<S> {
         operation: Operation<'_>,
         mut attempt: impl FnMut(&S) -> io::Result<Attempt<T>>,
     ) -> io::Result<T> {
-        let until = operation.timeout.and_then(|time| Instant::now().checked_add(time));
+        let until = operation.limit.at();
         loop {
             // Events may be delivered meanwhile; this thread does without, and clears no bit.
             match attempt(&self.io) {

@@ -6,7 +6,7 @@
 //! (as `accept` does for a listener that is non-blocking), the operation goes on by readiness. So
 //! results, charges and cancel points are the same on both.
 
-use super::{Attempt, Charge, Operation, Source};
+use super::{Attempt, Charge, Limit, Operation, Source};
 use crate::error::{self, from_task};
 use crate::poller::ring::{self, Entry, Flown, Yields};
 use parcae::io::IoPlace;
@@ -58,7 +58,7 @@ impl<S: AsFd> Source<S> {
         op: &mut O,
     ) -> io::Result<O::Output> {
         let charge = Charge::new(operation.cost)?;
-        let until = operation.timeout.and_then(parcae::io::after);
+        let until = operation.limit.at();
         let Operation { what, object, .. } = operation;
         loop {
             let entry = op.entry(self.fd());
@@ -71,7 +71,8 @@ impl<S: AsFd> Source<S> {
                     return Ok(op.landed(result));
                 }
                 Flown::Landed(result) => match -result {
-                    libc::EAGAIN => break,
+                    // The last two: a connect that goes on by itself.
+                    libc::EAGAIN | libc::EINPROGRESS | libc::EALREADY => break,
                     // Not by a cancel of ours, which `Flown` tells.
                     libc::EINTR | libc::ECANCELED => {}
                     code => {
@@ -84,9 +85,7 @@ impl<S: AsFd> Source<S> {
             }
         }
         drop(charge); // charged again
-        let now = parcae::time::now();
-        let timeout = until.map(|until| until.saturating_duration_since(now));
-        let operation = Operation { timeout, ..operation };
+        let operation = Operation { limit: Limit::until(until), ..operation };
         self.operate_in_task(operation, |io| op.attempt(io.as_fd()))
     }
 }

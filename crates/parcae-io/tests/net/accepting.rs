@@ -3,7 +3,7 @@
 use crate::support::{everywhere, runtime};
 use crate::{echo, listener, under, unless_cancelled};
 use parcae::prelude::*;
-use parcae_io::net::TcpStream;
+use parcae_io::net::{TcpListener, TcpStream};
 use std::io::{Read, Write};
 
 #[test]
@@ -54,6 +54,49 @@ fn two_tasks_accept_from_one_listener() {
             }
             Ok(())
         })
+    });
+}
+
+/// Each connection comes to one of the listeners at an address; when one is closed, further ones
+/// come to the others.
+#[test]
+fn several_listeners_share_an_address() {
+    everywhere(|cx| {
+        let mut listeners = TcpListener::bind_shards("127.0.0.1:0", 3)?;
+        let address = listeners[0].local_addr()?;
+        assert!(listeners.iter().all(|one| one.local_addr().is_ok_and(|at| at == address)));
+        for _ in 0..2 {
+            let (stop, accepted) = (CancelToken::new(), parcae::sync::Semaphore::new(0));
+            let served = cx.nursery_with(under(&stop), |n| {
+                for listener in &listeners {
+                    let accepted = &accepted;
+                    n.spawn(move |_| {
+                        for stream in listener.incoming() {
+                            stream?.write_all(b"hello")?;
+                            accepted.add(1);
+                        }
+                        Ok(())
+                    })?;
+                }
+                for _ in 0..6 {
+                    let mut word = [0; 5];
+                    TcpStream::connect(address)?.read_exact(&mut word)?;
+                    assert_eq!(&word, b"hello");
+                }
+                accepted.acquire_many(6)?.forget();
+                stop.cancel();
+                Ok(())
+            });
+            assert!(served.unwrap_err().is_cancelled());
+            assert!(accepted.try_acquire(1).is_none(), "a connection was accepted twice");
+            listeners.pop();
+        }
+        let taken = TcpListener::bind_shards("127.0.0.1:0", 0).unwrap_err();
+        assert_eq!(taken.kind(), std::io::ErrorKind::InvalidInput);
+        let alone = TcpListener::bind("127.0.0.1:0")?;
+        let taken = TcpListener::bind_shards(alone.local_addr()?, 2).unwrap_err();
+        assert_eq!(taken.kind(), std::io::ErrorKind::AddrInUse, "it has not agreed to share");
+        Ok(())
     });
 }
 

@@ -78,6 +78,9 @@ fn sockets_cost_the_same_on_all_backends() {
             cx,
             vec![
                 row("a listener", 1, || TcpListener::bind("127.0.0.1:0")),
+                row("three that share an address", 3, || {
+                    TcpListener::bind_shards("127.0.0.1:0", 3)
+                }),
                 row("a datagram socket", 1, || UdpSocket::bind("127.0.0.1:0")),
                 row("a pair", 1, UnixStream::pair),
                 row("a connect", 2, || TcpStream::connect(address)),

@@ -1,13 +1,12 @@
-//! Random scripts, the same on all backends: sockets on the simulated network, on epoll and by
-//! io_uring, files
-//! on the simulated disk, by the pool and by io_uring. Each operation's observable result is a line
-//! of a log, and the logs must be equal.
+//! Random scripts, the same on all backends: streams, connects and datagrams on the simulated
+//! network, on epoll and by io_uring; files on the simulated disk, by the pool and by io_uring.
+//! Each operation's observable result is a line of a log, and the logs must be equal.
 
 use crate::files::Folder;
 use parcae::prelude::*;
 use parcae::runtime::SocketBackend;
 use parcae_io::fs::{self, File, OpenOptions};
-use parcae_io::net::{TcpListener, TcpStream};
+use parcae_io::net::{TcpListener, TcpStream, UdpSocket};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::net::Shutdown;
 use std::time::Duration;
@@ -87,7 +86,10 @@ fn sockets(number: u64) -> parcae::Result<Vec<String>> {
         let pair = script.below(3) as usize;
         let side = script.below(2) as usize;
         if pair >= pairs.len() {
-            let client = TcpStream::connect(address)?;
+            let client = match script.below(2) {
+                0 => TcpStream::connect(address)?,
+                _ => TcpStream::connect_timeout(&address, Duration::from_secs(10))?,
+            };
             let server = listener.accept()?.0;
             log.push(format!("connect {}", client.local_addr()? == server.peer_addr()?));
             let end = |stream: TcpStream| -> io::Result<Side> {
@@ -134,6 +136,83 @@ fn sockets(number: u64) -> parcae::Result<Vec<String>> {
         }
     }
     Ok(log)
+}
+
+/// A script on datagrams and on addresses at which no one listens. A socket has one datagram at
+/// most on its way to it: the simulated network delivers several in any order.
+fn datagrams(number: u64) -> parcae::Result<Vec<String>> {
+    let mut script = Script(number);
+    let mut log = Vec::new();
+    let sockets: Vec<_> = (0..3)
+        .map(|_| {
+            let socket = UdpSocket::bind("127.0.0.1:0")?;
+            socket.set_read_timeout(Some(Duration::from_millis(20)))?;
+            Ok(socket)
+        })
+        .collect::<io::Result<_>>()?;
+    let addresses: Vec<_> = sockets.iter().map(UdpSocket::local_addr).collect::<io::Result<_>>()?;
+    let mut expected = [false; 3];
+    for _ in 0..25 {
+        let (from, to) = (script.below(3) as usize, script.below(3) as usize);
+        match script.below(8) {
+            0..=2 if !expected[to] => {
+                let bytes = crate::pattern(script.below(1_500) as usize, from);
+                let sent = sockets[from].send_to(&bytes, addresses[to]);
+                expected[to] = sent.is_ok();
+                log.push(format!("{from} to {to} {}", shown(sent)));
+            }
+            3..=5 if expected[to] || script.below(4) == 0 => {
+                let mut buffer = vec![0; 1 + script.below(1_600) as usize];
+                let taken = sockets[to].recv_from(&mut buffer).map(|(length, sender)| {
+                    let sender = addresses.iter().position(|address| *address == sender);
+                    (length, sum(&buffer[..length]), sender)
+                });
+                expected[to] &= taken.is_err();
+                log.push(format!("{to} takes {}", shown(taken)));
+            }
+            6 => {
+                let sent = sockets[from].send(b"to the only peer");
+                log.push(format!("{from} sends {}", shown(sent)));
+            }
+            7 if script.below(3) == 0 => {
+                let closed = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+                let refused = match script.below(2) {
+                    0 => TcpStream::connect(closed),
+                    _ => TcpStream::connect_timeout(&closed, Duration::from_secs(10)),
+                };
+                log.push(format!("connect {}", shown(refused.map(drop))));
+            }
+            7 if !expected[from] && from != to => {
+                let peer = UdpSocket::bind("127.0.0.1:0")?;
+                let connected = sockets[from].connect(peer.local_addr()?);
+                log.push(format!("{from} connects {}", shown(connected)));
+                log.push(format!("{from} sends {}", shown(sockets[from].send(b"hello"))));
+                let mut buffer = [0; 16];
+                let taken = peer.recv(&mut buffer).map(|length| buffer[..length].to_vec());
+                log.push(format!("its peer takes {}", shown(taken)));
+                log.push(format!(
+                    "{from} connects {}",
+                    shown(sockets[from].connect(addresses[to]))
+                ));
+                break; // a later send to the peer, which is gone, could be refused or not
+            }
+            _ => {}
+        }
+    }
+    Ok(log)
+}
+
+#[test]
+fn datagrams_behave_alike_on_all_backends() {
+    for number in crate::support::seeds(60) {
+        let real = on(None).run(|_| datagrams(number)).unwrap();
+        let by_ring = on_ring().run(|_| datagrams(number)).unwrap();
+        assert_same("epoll against io_uring", number, &real, &by_ring);
+        for seed in 0..4 {
+            let simulated = on(Some(seed)).run(|_| datagrams(number)).unwrap();
+            assert_same(&format!("epoll against seed {seed}"), number, &real, &simulated);
+        }
+    }
 }
 
 fn assert_same(what: &str, number: u64, expected: &[String], log: &[String]) {

@@ -412,6 +412,43 @@ fn damaged_requests_do_no_harm() {
     });
 }
 
+/// The deadline of an idle connection moves on with each request, and comes when there is none.
+/// In real time, where a timer stays armed from one request to the next.
+#[test]
+fn an_idle_connection_ends_and_one_that_is_used_stays() {
+    let each = [SocketBackend::Epoll, SocketBackend::Ring].map(|sockets| {
+        std::thread::spawn(move || {
+            let rt = watched(Runtime::builder().workers(1).sockets(sockets));
+            let mut limits = Limits::default();
+            limits.idle_time = Duration::from_millis(1_500);
+            rt.run(|cx| {
+                serving(cx, limits, |address| {
+                    let mut used = TcpStream::connect(address)?;
+                    let mut silent = TcpStream::connect(address)?;
+                    // Longer than it may be idle, all in all.
+                    for _ in 0..6 {
+                        cx.sleep(Duration::from_millis(300))?;
+                        used.write_all(b"GET /x HTTP/1.1\r\nHost: a\r\n\r\n")?;
+                        let mut answer = Vec::new();
+                        while !answer.ends_with(b"GET /x ") {
+                            let mut buffer = [0; 256];
+                            let length = used.read(&mut buffer)?;
+                            assert!(length > 0, "the connection was closed between two requests");
+                            answer.extend_from_slice(&buffer[..length]);
+                        }
+                    }
+                    assert_eq!(silent.read(&mut [0; 8])?, 0);
+                    assert_eq!(used.read(&mut [0; 8])?, 0);
+                    Ok(())
+                })
+            })
+        })
+    });
+    for outcome in each {
+        outcome.join().unwrap().unwrap();
+    }
+}
+
 /// A load by another program, on both backends.
 #[test]
 fn wrk_finds_no_error() {

@@ -5,8 +5,9 @@ use crate::support::{must_end, watched};
 use crate::{connected, echo, listener, pattern, under};
 use parcae::prelude::*;
 use parcae::runtime::SocketBackend;
-use parcae_io::net::{TcpListener, TcpStream, UnixStream};
+use parcae_io::net::{TcpListener, TcpStream, UdpSocket, UnixStream};
 use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -139,6 +140,80 @@ fn a_cancel_that_comes_too_late_loses_no_connection() {
         peers.sort();
         expected.sort();
         assert_eq!(peers, expected);
+        Ok(())
+    });
+}
+
+/// Datagrams and cancels race: each datagram is taken once, whole, with its sender.
+#[test]
+fn a_cancel_that_comes_too_late_loses_no_datagram() {
+    with_ring(2, |cx| {
+        let (here, there) = (UdpSocket::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?);
+        let (to, from) = (here.local_addr()?, there.local_addr()?);
+        let taken = Mutex::new(Vec::new());
+        let take = || {
+            let mut buffer = [0; 64];
+            let (length, sender) = here.recv_from(&mut buffer)?;
+            assert_eq!(sender, from);
+            assert!(buffer[1..length].iter().all(|byte| *byte == buffer[0]));
+            assert_eq!(length, 1 + usize::from(buffer[0]) % 60);
+            taken.lock().unwrap().push(buffer[0]);
+            Ok(())
+        };
+        const ROUNDS: u8 = 200;
+        for round in 0..ROUNDS {
+            let stop = CancelToken::new();
+            let ended = cx.nursery_with(under(&stop), |n| {
+                for _ in 0..2 {
+                    n.spawn(|_| take())?;
+                }
+                for _ in 0..round % 4 {
+                    parcae::yield_now()?;
+                }
+                there.send_to(&vec![round; 1 + usize::from(round) % 60], to)?;
+                stop.cancel();
+                Ok(())
+            });
+            assert!(ended.is_err_and(|error| error.is_cancelled()));
+        }
+        while taken.lock().unwrap().len() < usize::from(ROUNDS) {
+            take()?;
+        }
+        let mut taken = taken.into_inner().unwrap();
+        taken.sort_unstable();
+        assert_eq!(taken, (0..ROUNDS).collect::<Vec<_>>());
+        Ok(())
+    });
+}
+
+/// Connects that the peer does not answer end by their timeout and by a cancel, and leave nothing
+/// behind; the next one succeeds.
+#[test]
+fn a_connect_without_an_answer_can_be_left() {
+    with_ring(1, |cx| {
+        // A listener whose queue is full: the kernel drops further requests.
+        let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+        // SAFETY: takes no pointers; the socket listens already, and gets a queue for one.
+        assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), 0) }, 0);
+        let address = listener.local_addr()?;
+        let first = TcpStream::connect(address)?;
+        for round in 0..10 {
+            let time = Duration::from_millis(2 + round);
+            let error = TcpStream::connect_timeout(&address, time).unwrap_err();
+            assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
+            let stop = CancelToken::new();
+            let ended = cx.nursery_with(under(&stop), |n| {
+                n.spawn(|_| Ok(TcpStream::connect(address).map(drop)?))?;
+                cx.sleep(Duration::from_micros(round * 300))?;
+                stop.cancel();
+                Ok(())
+            });
+            assert!(ended.is_err_and(|error| error.is_cancelled()));
+        }
+        drop(listener.accept()?);
+        drop(first);
+        let stream = TcpStream::connect(address)?;
+        assert_eq!(stream.peer_addr()?, address);
         Ok(())
     });
 }

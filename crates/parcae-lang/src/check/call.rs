@@ -5,6 +5,8 @@ use super::{Checker, PARSE_ERROR};
 use crate::ast::{self, ExprKind};
 use crate::diagnostic::Diagnostic;
 use crate::hir::{self, BinOp, Builtin, ExprKind as H};
+use crate::library::Authority;
+use crate::profile;
 use crate::source::Span;
 use crate::types::Ty;
 use parcae_ir::{HostFunc, Type};
@@ -80,18 +82,27 @@ impl<'a> Checker<'a, '_> {
                     return typed(H::Call(id, args), ty, span);
                 }
                 if let Some(host) = self.hosts.iter().find(|host| host.name == **name) {
+                    if let Some(authority) = Authority::of(name) {
+                        profile::gate_call(self.gate, authority, callee.span, self.faults);
+                    }
                     return self.host(host, args, span);
                 }
                 if is_builtin(name) {
                     return self.builtin(name, args, want, span);
                 }
-                let message = format!("there is no function `{name}`");
-                let fault = Diagnostic::new("S1001", callee.span, message);
-                let near = self.near(name);
-                self.fault(match near {
-                    Some(near) => fault.hint(format!("is `{near}` meant?")),
-                    None => fault,
-                });
+                if let Some(authority) = Authority::of(name) {
+                    let message = format!("`{name}` needs authority that this run does not have");
+                    let hint = format!("run the program with {}", authority.option());
+                    self.fault(Diagnostic::new("S3001", callee.span, message).hint(hint));
+                } else {
+                    let message = format!("there is no function `{name}`");
+                    let fault = Diagnostic::new("S1001", callee.span, message);
+                    let near = self.near(name);
+                    self.fault(match near {
+                        Some(near) => fault.hint(format!("is `{near}` meant?")),
+                        None => fault,
+                    });
+                }
                 args.iter().for_each(|arg| drop(self.value(arg, None)));
                 nothing(span)
             }

@@ -13,6 +13,7 @@ mod tasks;
 use crate::ast::{self, Block, File, Item, Name, Stmt, StmtKind, TypeExpr, TypeKind};
 use crate::diagnostic::{Diagnostic, Faults};
 use crate::hir::{self, Local, LocalId, Program};
+use crate::profile::Profile;
 use crate::source::Span;
 use crate::types::{ErrorShape, Shapes, StructShape, Ty};
 use parcae_ir::HostFunc;
@@ -25,10 +26,16 @@ pub(crate) const PARSE_ERROR: usize = 0;
 /// Most variables of one function: hostile programs must not make the later passes slow.
 const MAX_LOCALS: usize = 4096;
 
-pub(crate) fn check(file: &File<'_>, hosts: &[HostFunc], faults: &mut Faults) -> Program {
+/// `hosts` are the functions of the host.
+pub(crate) fn check(
+    file: &File<'_>,
+    (hosts, profile): (&[HostFunc], Profile),
+    faults: &mut Faults,
+) -> Program {
     let mut checker = Checker {
         faults,
         hosts,
+        gate: (profile, file.profile.is_some()),
         shapes: Shapes::default(),
         structs: BTreeMap::new(),
         errors: BTreeMap::new(),
@@ -65,6 +72,8 @@ struct Checker<'a, 'f> {
     faults: &'f mut Faults,
     /// Functions of the host.
     hosts: &'f [HostFunc],
+    /// The profile, and whether the file declares it.
+    gate: (Profile, bool),
     shapes: Shapes,
     structs: BTreeMap<&'a str, usize>,
     errors: BTreeMap<&'a str, usize>,

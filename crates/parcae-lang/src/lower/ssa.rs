@@ -198,6 +198,7 @@ impl Builder {
 
     /// The finished function.
     pub(super) fn finish(mut self) -> Func {
+        parcae_ir::remove_constant_params(&mut self.func);
         self.func.compact();
         self.func
     }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | threads for blocking calls | `sync::blocking`, shutdown |
 //! | tallies of nurseries | `scope`, `view::stats` |
+//! | parts of the program that describe themselves | `scope::described`, `view` |
 //! | options of the monitor, deadlock policy | `view::sysmon`, `view::inspect` |
 
 use crate::sched::Shared;
@@ -14,6 +15,7 @@ use crate::sched::worker::Deferred;
 use crate::scope::budget::ReturnedAccounts;
 use crate::scope::cancel::CancelReason;
 use crate::scope::cx::{FrameReader, TaskSettings};
+use crate::scope::described::DescribedParts;
 use crate::scope::tally::Tallies;
 use crate::sync::blocking;
 use crate::view::inspect::{self, OnDeadlock};
@@ -28,6 +30,7 @@ use std::time::Instant;
 pub(super) struct RuntimeHost {
     blocking: blocking::BlockingPool,
     tallies: Tallies,
+    described: DescribedParts,
     monitor: MonitorOpts,
     on_deadlock: OnDeadlock,
 }
@@ -41,6 +44,7 @@ impl RuntimeHost {
         RuntimeHost {
             blocking: blocking::BlockingPool::new(blocking),
             tallies: Tallies::default(),
+            described: DescribedParts::default(),
             monitor,
             on_deadlock,
         }
@@ -49,7 +53,7 @@ impl RuntimeHost {
 
 impl Host for RuntimeHost {
     fn part(&self, of: TypeId) -> Option<&(dyn Any + Send + Sync)> {
-        let parts: [&(dyn Any + Send + Sync); 2] = [&self.blocking, &self.tallies];
+        let parts: [&(dyn Any + Send + Sync); 3] = [&self.blocking, &self.tallies, &self.described];
         parts.into_iter().find(|part| Any::type_id(*part) == of)
     }
 

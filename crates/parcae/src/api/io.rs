@@ -17,8 +17,8 @@
 pub use crate::sched::idle::KernelEvents;
 
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::sched::SocketBackend;
-use crate::sched::worker;
+use crate::sched::timers::{ArmedTimer, Due};
+use crate::sched::{Shared, SocketBackend, worker};
 use crate::scope::cap::{CapError, CapExec, CapFs, CapNet, IoAuthority};
 use crate::scope::cx::Here;
 use crate::scope::cx::parking::{self, Deadline, borrowed_waiter};
@@ -92,6 +92,16 @@ pub fn wait(
     }
 }
 
+/// A timer that wakes the running task at a point in time, in whatever wait it is then; `None`
+/// outside of tasks. For deadlines that move on with each operation: a timer that stays armed for
+/// many waits costs less than one for each.
+pub fn alarm(at: Instant) -> Option<IoTimer> {
+    let here = Here::new();
+    let frame = here.frame()?;
+    let shared = &frame.settings().shared;
+    Some(IoTimer(shared.at_for(shared.nanos(at), Due::wake(frame.task_ref()))))
+}
+
 /// As [`wait`], and not a cancel point: for an operation that cannot be left. May return early.
 pub fn wait_through(what: &'static str, object: &dyn fmt::Display) {
     match Here::new().frame() {
@@ -143,6 +153,16 @@ impl IoWaiter {
         self.0.wake();
     }
 
+    /// Wakes the waiter at a point in time, if it is a task of the running task's scheduler: none
+    /// otherwise. It stays where it is, and its owner or another event may come first: then the
+    /// result is dropped, which disarms the timer.
+    pub fn wake_at(&self, at: Instant) -> Option<IoTimer> {
+        let task = worker::with_current(|worker| self.0.task_for(worker)).flatten()?;
+        let here = Here::new();
+        let shared = &here.frame()?.settings().shared;
+        Some(IoTimer(shared.at_for(shared.nanos(at), Due::Wake(task))))
+    }
+
     /// As [`wake`](IoWaiter::wake), for an event of the kernel: a task of this worker goes behind
     /// those that are ready.
     #[inline]
@@ -152,12 +172,28 @@ impl IoWaiter {
             let pinned = self
                 .0
                 .task_for(worker)
-                .filter(|task| unsafe { !task.task.as_ref().traits.get().migratable });
+                .filter(|task| unsafe { !task.task.as_ref().traits.get().is_migratable() });
             pinned.map(|task| worker.wake_behind(task)).is_some()
         });
         if behind != Some(true) {
             self.0.wake();
         }
+    }
+}
+
+/// A timer that wakes a task. Dropping it disarms it.
+pub struct IoTimer(ArmedTimer<Arc<Shared>>);
+
+impl IoTimer {
+    /// Whether its time has come. If not, it may have come all the same.
+    pub fn has_fired(&self) -> bool {
+        self.0.has_fired()
+    }
+}
+
+impl fmt::Debug for IoTimer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IoTimer").finish_non_exhaustive()
     }
 }
 

@@ -6,6 +6,7 @@
 //! failure.
 
 mod cap;
+mod context;
 mod deadlock;
 mod info;
 #[cfg(feature = "anyhow")]
@@ -14,6 +15,7 @@ mod share;
 mod show;
 
 pub use cap::{CapError, CapLimit, NetUse};
+pub use context::ContextRefused;
 pub(crate) use deadlock::DeadlockInfo;
 pub use deadlock::DeadlockReport;
 pub use info::{TaskId, TaskInfo};
@@ -205,6 +207,8 @@ pub enum ErrorKind {
     Capability(crate::base::error::CapError),
     /// A nursery cannot have the share of the processors that it asks for.
     ShareRefused(ShareRefused),
+    /// A scheduling context was not admitted, or cannot be used.
+    ContextRefused(ContextRefused),
     /// All failures of a nursery that collects them.
     Several(Arc<[Error]>),
     /// The runtime is shutting down.

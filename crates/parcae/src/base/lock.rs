@@ -109,8 +109,10 @@ impl Word {
     }
 }
 
-/// A value that one thread at a time may use, for a few instructions.
+/// A value that one thread at a time may use, for a few instructions. The word comes first, for
+/// values that care which of their fields are on its cache line.
 #[cfg(not(loom))]
+#[repr(C)]
 pub(crate) struct Lock<T> {
     word: Word,
     value: UnsafeCell<T>,

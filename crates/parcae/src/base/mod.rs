@@ -1,8 +1,9 @@
-//! Leaves that know nothing of tasks: errors, a small lock, random numbers, JSON, and the shim by
-//! which loom replaces atomics in models.
+//! Leaves that know nothing of tasks: errors, a small lock, values that are lent, random numbers,
+//! JSON, and the shim by which loom replaces atomics in models.
 
 pub(crate) mod error;
 pub(crate) mod json;
+pub(crate) mod lent;
 pub(crate) mod lock;
 pub(crate) mod once_box;
 pub(crate) mod reason;

@@ -6,6 +6,7 @@ pub(crate) mod budget;
 pub(crate) mod cancel;
 pub mod cap;
 pub(crate) mod cx;
+pub(crate) mod described;
 pub(crate) mod errand;
 pub(crate) mod join;
 pub(crate) mod life;

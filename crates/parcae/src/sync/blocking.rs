@@ -82,7 +82,7 @@ struct BlockingInner {
 
 #[derive(Default)]
 struct BlockingState {
-    queue: LinkedList<Job>,
+    queue: LinkedList<BlockingJob>,
     next_id: u64,
     idle: usize,
     threads: usize,
@@ -92,7 +92,7 @@ struct BlockingState {
 
 type Call = Box<dyn FnOnce() + Send>;
 
-struct Job {
+struct BlockingJob {
     id: u64,
     call: Call,
     room: Room,
@@ -109,9 +109,9 @@ impl Drop for Room {
     }
 }
 
-impl Job {
+impl BlockingJob {
     fn run(self) {
-        let Job { call, room, errand, .. } = self;
+        let BlockingJob { call, room, errand, .. } = self;
         // The call catches its own panics. A panic caught here comes from the destructor of an
         // unwanted result.
         let _ = catch_unwind(AssertUnwindSafe(|| match errand {
@@ -192,7 +192,7 @@ impl BlockingInner {
     /// Queues a call, for which the caller has room, and ensures that a thread takes it.
     fn submit(self: &Arc<BlockingInner>, call: Call, room: Room, errand: Option<Errand>) -> u64 {
         // allocated outside of the lock
-        let mut one = LinkedList::from([Job { id: 0, call, room, errand }]);
+        let mut one = LinkedList::from([BlockingJob { id: 0, call, room, errand }]);
         let mut state = self.lock();
         let id = state.next_id;
         state.next_id += 1;
@@ -209,7 +209,7 @@ impl BlockingInner {
     }
 
     /// Removes a call that has not begun from the queue.
-    fn withdraw(&self, id: u64) -> Option<Job> {
+    fn withdraw(&self, id: u64) -> Option<BlockingJob> {
         let mut taken = take_out(&mut self.lock().queue, |job| job.id == id);
         taken.pop_front()
     }
@@ -232,7 +232,7 @@ impl BlockingInner {
                     jobs.append(&mut state.queue);
                 }
                 drop(state);
-                jobs.into_iter().for_each(Job::run);
+                jobs.into_iter().for_each(BlockingJob::run);
             }
         }
     }

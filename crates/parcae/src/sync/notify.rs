@@ -85,6 +85,14 @@ impl<W: Wake> RawNotify<W> {
     pub(super) fn set(&self) {
         let mut state = self.state.lock();
         state.signal = Signal::All; // from now on no waiter joins the queue
+        if !state.waiters.has_many() {
+            let waiter = state.waiters.grant(Grant::All);
+            drop(state);
+            if let Some(waiter) = waiter {
+                waiter.wake();
+            }
+            return;
+        }
         let arrivals = state.waiters.arrivals();
         drop(state);
         grant_all_before(self, arrivals, Grant::All);

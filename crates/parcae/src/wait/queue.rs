@@ -268,7 +268,9 @@ impl<W, K> Drop for WaitNode<W, K> {
     }
 }
 
-/// The waiters of an object.
+/// The waiters of an object. The links come first, for objects that keep them on a certain cache
+/// line.
+#[repr(C)]
 pub(crate) struct Queue<W, K = ()> {
     first: Link<W, K>,
     last: Link<W, K>,
@@ -299,6 +301,10 @@ impl<W> Removed<W> {
 }
 
 impl<W, K> Queue<W, K> {
+    /// Bytes of the links.
+    #[cfg(all(target_pointer_width = "64", not(loom)))]
+    pub(crate) const LINKS: usize = std::mem::offset_of!(Queue<W, K>, arrivals);
+
     pub(crate) const fn new() -> Queue<W, K> {
         Queue { first: None, last: None, arrivals: 0 }
     }

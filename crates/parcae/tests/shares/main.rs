@@ -5,8 +5,10 @@
 //! task is lost.
 
 mod accounts;
+mod contexts;
 mod greed;
 mod opening;
+mod preemption;
 mod storms;
 mod support;
 mod weights;

@@ -6,8 +6,8 @@ fn main() {
     let rt = Runtime::builder().build().unwrap();
     let _ = rt.run(|cx| {
         let opts = SpawnOpts { migratable: true, ..SpawnOpts::new() };
-        //~ error[E0451]: fields `name`, `priority`, `stack_size`, `budget`, `placement` and
-        //~    `migratable` of struct `parcae::SpawnOpts` are private
+        //~ error[E0451]: fields `name`, `priority`, `stack_size`, `budget`, `placement`,
+        //~    `migratable` and `context` of struct `parcae::SpawnOpts` are private
         //~ label: private field
         cx.nursery(|n| {
             n.spawn_with(opts, |_| Ok(()))?;

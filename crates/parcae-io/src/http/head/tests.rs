@@ -3,7 +3,7 @@
 use super::*;
 
 fn status(head: &str) -> u16 {
-    match request(head.as_bytes()) {
+    match request(head.as_bytes(), Fields::default()) {
         Ok(head) => head.fields.framing().map_or_else(|refused| refused.0, |_| 200),
         Err(refused) => refused.0,
     }
@@ -89,7 +89,7 @@ fn random_heads_are_taken_or_refused() {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         head.extend_from_slice(b"\r\n\r\n");
         let end = end_of_head(&head, 0).unwrap();
-        if let Ok(parsed) = request(&head[..end]) {
+        if let Ok(parsed) = request(&head[..end], Fields::default()) {
             taken += 1;
             assert_eq!(parsed.fields.all("host").count(), 1);
             assert!(parsed.fields.iter().all(|(_, value)| !value.contains(&b'\n')));

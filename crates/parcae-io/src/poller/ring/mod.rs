@@ -23,6 +23,10 @@
 //! sleeps. So one call serves all tasks that ran since the last one. If the kernel does not take
 //! all of them, for want of memory, the worker sleeps for a moment at most, and tries again.
 //!
+//! A datagram is sent by the ring only if there is room for it at once; otherwise by readiness. The
+//! kernel would wait and try again with what its first attempt has left of the buffers: for a Unix
+//! socket whose peer is full that is nothing, and an empty datagram arrives.
+//!
 //! # Cancelling
 //!
 //! | step | |
@@ -53,8 +57,8 @@
 //!
 //! The kernel may not have it, and containers often forbid it: `choice` makes a ring and a real
 //! operation by it before the first use. Without, files go to the pool and sockets wait by epoll.
-//! So does every other call: open, rename, list; connect, datagrams. The results are the same, and
-//! so are the charges.
+//! So do other calls: open, rename and list go to the pool; a connect to several addresses at one
+//! time and futures wait by epoll. The results are the same, and so are the charges.
 
 mod choice;
 mod flight;

@@ -27,6 +27,7 @@ const OP_ASYNC_CANCEL: u8 = 14;
 const OP_SENDMSG: u8 = 9;
 const OP_RECVMSG: u8 = 10;
 const OP_ACCEPT: u8 = 13;
+const OP_CONNECT: u8 = 16;
 const OP_READ: u8 = 22;
 const OP_WRITE: u8 = 23;
 const OP_SEND: u8 = 26;
@@ -109,6 +110,14 @@ impl Entry {
         Entry { op_flags, ..Entry::bytes(OP_SENDMSG, fd, at, 1, Some(0)) }
     }
 
+    /// As [`send_message`](Entry::send_message), of a datagram, and not to be tried again by the
+    /// kernel: `EAGAIN` if there is no room. The kernel would try with what the first attempt has
+    /// left of the buffers, which may be nothing.
+    pub(crate) fn send_datagram(fd: BorrowedFd<'_>, message: &libc::msghdr) -> Entry {
+        let op_flags = (libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT) as u32;
+        Entry { op_flags, ..Entry::send_message(fd, message) }
+    }
+
     /// Accepts a connection, and writes the address of its peer.
     pub(crate) fn accept(fd: BorrowedFd<'_>, peer: &mut crate::sys::PeerAddress) -> Entry {
         let (at, length) = peer.places();
@@ -123,6 +132,14 @@ impl Entry {
             op_flags,
             ..Entry::default()
         }
+    }
+
+    /// Connects a socket.
+    pub(crate) fn connect(fd: BorrowedFd<'_>, to: &crate::sys::PeerAddress) -> Entry {
+        let (at, length) = to.get();
+        // Where other operations have their offset.
+        let (address, offset) = (at.expose_provenance() as u64, u64::from(length));
+        Entry { opcode: OP_CONNECT, fd: fd.as_raw_fd(), offset, address, ..Entry::default() }
     }
 
     pub(super) fn sync(fd: BorrowedFd<'_>, flags: u32) -> Entry {

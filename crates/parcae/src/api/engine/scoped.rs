@@ -3,7 +3,7 @@
 use super::Engine;
 use crate::sched::task::group::Group;
 use crate::sched::task::state::RecordHandle;
-use crate::sched::task::{Placement, Priority, Start, Task, TaskRef, Traits};
+use crate::sched::task::{Binding, Placement, Priority, Start, Task, TaskRef, Traits};
 use crate::sched::worker::{self, Cancelled, Worker};
 use crate::stack::StackPool;
 use std::marker::PhantomData;
@@ -157,11 +157,11 @@ impl<'scope> Scope<'scope, '_> {
         moves: Moves,
         child: impl FnOnce() + Send + 'scope,
     ) {
-        let migratable = matches!(moves, Moves::Freely);
+        let binding = Binding::movable(matches!(moves, Moves::Freely));
         let group = Some(NonNull::from(&self.group));
         let spawned = worker::with_current(|worker| {
             let lane = priority.into();
-            let traits = Traits { lane, migratable, ..worker.shared.usual_traits() };
+            let traits = Traits { lane, binding, ..worker.shared.usual_traits() };
             // SAFETY: the scope waits for the child.
             unsafe { worker.spawn(group, traits, Placement::Any, RecordHandle::None, plain(child)) }
         });

@@ -33,9 +33,10 @@
 
 use crate::api::runtime::{Handle, RuntimeInner};
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::lent::MaybeLent;
 use crate::budget::Account;
 use crate::sched::task::state::{Mobility, Parking, RecordHandle};
-use crate::sched::task::{TaskRef, Traits};
+use crate::sched::task::{Binding, TaskRef, Traits};
 use crate::sched::worker;
 use crate::scope::budget::{Budget, BudgetPool, ClosedPool, More, Resource, Standing, Suspended};
 use crate::scope::cancel::{CancelReason, CancelToken};
@@ -46,6 +47,7 @@ use crate::scope::profile::Service;
 use crate::sync::Event;
 use parcae_core::fair::Weight;
 use std::fmt;
+use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -81,7 +83,13 @@ impl OpenNursery {
         match cx::Here::new().frame().filter(|frame| Arc::ptr_eq(&frame.settings().shared, shared))
         {
             Some(frame) => {
-                let (core, shares) = NurseryCore::open(frame, opts)?;
+                let mut core = MaybeUninit::uninit();
+                // SAFETY: it is closed before the task ends and after all that it opens later, as
+                // the caller says. There is no pointer to it before it is in its place.
+                let (core, shares) = unsafe {
+                    let shares = NurseryCore::open(&mut core, frame, Some(opts))?;
+                    (core.assume_init(), shares)
+                };
                 let nursery = place(core, Some(NonNull::from(frame)));
                 // SAFETY: just made.
                 let settings = unsafe { &nursery.as_ref().core.settings };
@@ -103,6 +111,7 @@ impl OpenNursery {
         // Its children may be the first tasks of the runtime, and they are not spawned through the
         // engine, which would start the monitor.
         runtime.watch();
+        opts.check_context(&settings.issuer)?;
         let tenant = opts.tenant(settings)?;
         let (pool, drawn) = fund(settings, opts.budget)?;
         let all_ended = Arc::new(Event::new());
@@ -113,7 +122,8 @@ impl OpenNursery {
                 return Err(error);
             }
         };
-        let core = opts.core(settings, settings.node.child(), pool, proxy, tenant);
+        let (node, pool) = (settings.node.child(), MaybeLent::own(pool));
+        let core = opts.core(settings, settings.give(), node, pool, proxy, tenant);
         let owner = Owner::Thread { proxy, all_ended, drawn, runtime };
         Ok(OpenNursery { nursery: place(core, None), owner: Some(owner) })
     }
@@ -277,7 +287,7 @@ fn place(
     mut core: NurseryCore,
     owner: Option<NonNull<cx::Frame>>,
 ) -> NonNull<Nursery<'static, 'static, Service>> {
-    core.traits.migratable = true;
+    core.traits.binding = core.traits.binding.moving(true);
     NonNull::from(Box::leak(Box::new(Nursery::of(core, owner))))
 }
 
@@ -304,7 +314,7 @@ fn fund(settings: &TaskSettings, budget: Option<Budget>) -> Result<(Arc<BudgetPo
 /// The proxy of a thread: see the header.
 fn proxy(settings: &TaskSettings, all_ended: Arc<Event>) -> Result<TaskRef> {
     let shared = &settings.shared;
-    let traits = Traits { migratable: true, ..shared.usual_traits() };
+    let traits = Traits { binding: Binding::MOVES, ..shared.usual_traits() };
     // Until it is counted.
     let _entered = shared.gate.enter().ok_or(Error::new(ErrorKind::ShuttingDown))?;
     // SAFETY: owns what it uses.

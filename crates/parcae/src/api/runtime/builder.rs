@@ -5,6 +5,7 @@ mod limits;
 use super::{Handle, KeptRuntime, Runtime, RuntimeInner};
 use crate::api::engine::{Engine, EngineError, EngineOpts};
 use crate::base::error::Result;
+use crate::base::lent::MaybeLent;
 use crate::sched::lab::Lab;
 use crate::sched::run_queue::Charging;
 use crate::sched::task::TenantIndex;
@@ -193,8 +194,8 @@ impl<P: Profile> Builder<P> {
         self
     }
 
-    /// The way in which tasks read from sockets, write to them and accept connections, with the
-    /// crate `parcae-io`. Default: [`SocketBackend::Epoll`], which is as fast or faster on small
+    /// The way in which tasks use sockets: read, write, send, accept, connect, with the crate
+    /// `parcae-io`. Default: [`SocketBackend::Epoll`], which is as fast or faster on small
     /// messages; a ring may win where system calls are dear. A kernel or a container may forbid
     /// io_uring: [dumps](Runtime::dump) show the backend in force, and `parcae_io::net::backend`
     /// returns it. The deterministic executor simulates sockets, whatever is chosen.
@@ -432,20 +433,21 @@ impl<P: Profile> Builder<P> {
         let settings = TaskSettings {
             nursery: 0,
             owner: 0,
-            shared: engine.shared(),
+            shared: MaybeLent::own(engine.shared()),
             node: CancelNode::root(),
             default_grant: pool.default_grant(P::ROOT),
-            pool,
+            pool: MaybeLent::own(pool),
             grant: Slice::named(P::ROOT),
             child_grant: self.slice.map_or(Slice::default_of(P::CHILD), Slice::named),
-            issuer: mint.issuer(),
-            io: P::ID.needs_capability().then(|| Arc::new(IoAuthority::none())),
+            issuer: MaybeLent::own(mint.issuer()),
+            io: MaybeLent::own(P::ID.needs_capability().then(|| Arc::new(IoAuthority::none()))),
             on_exhausted: self.on_exhausted,
-            on_exhausted_child: None,
+            on_exhausted_child: MaybeLent::own(None),
             interval,
             preempt,
             turns: TurnLength::of(preempt, TenantIndex::DEFAULT, &engine.shared()),
             tenant: TenantIndex::DEFAULT,
+            context: None,
             reports: tally.is_some() || self.engine.deterministic,
             name: None,
             tally,

@@ -45,9 +45,9 @@ use crate::base::error::Result;
 use crate::scope::budget::Standing;
 use crate::scope::cancel::{CancelReason, CancelToken};
 use crate::scope::cap::{
-    Audit, BudgetLimits, CapBudget, CapChannel, CapExec, CapFs, CapNet, CapShare, CapSpawn,
-    ChannelLimits, Delegation, ExecLimits, FsLimits, FsPlace, Mint, NetLimits, ShareLimits,
-    SpawnLimits,
+    Audit, BudgetLimits, CapBudget, CapChannel, CapContext, CapExec, CapFs, CapNet, CapShare,
+    CapSpawn, ChannelLimits, ContextOpts, Delegation, ExecLimits, FsLimits, FsPlace, Mint,
+    NetLimits, ShareLimits, SpawnLimits,
 };
 use crate::scope::cx::{self, Cx, TaskSettings};
 use crate::scope::nursery::{Account, Nursery, NurseryOpts, SpawnOpts};
@@ -391,6 +391,20 @@ impl<P: Profile> Runtime<P> {
     /// Mints a capability to open nurseries with a share of the processors.
     pub fn cap_share(&self, limits: ShareLimits, delegation: Delegation) -> CapShare {
         self.inner().mint.share(limits, delegation)
+    }
+
+    /// Admits a scheduling context: a budget of processor time in each period, which one of the
+    /// workers can guarantee beside those that it has promised already. At most nine tenths of a
+    /// worker are promised; the rest is left to tasks without a context.
+    ///
+    /// See [`CapContext`] for a program.
+    ///
+    /// # Errors
+    ///
+    /// [`ContextRefused`](crate::ErrorKind::ContextRefused): the terms make no sense, no worker has
+    /// so much left, or there are too many contexts. Then nothing has changed.
+    pub fn admit(&self, opts: ContextOpts) -> Result<CapContext> {
+        self.inner().mint.context(&self.inner().settings.shared, opts)
     }
 
     /// The audit log of capabilities: minted, used, refused, revoked.

@@ -1,7 +1,7 @@
 //! Root tasks: children of the runtime itself, which is their nursery.
 
 use super::RuntimeInner;
-use crate::base::error::{Error, ErrorKind, Result, discard};
+use crate::base::error::{ContextRefused, Error, ErrorKind, Result, discard};
 use crate::sched::Shared;
 use crate::sched::task::{Start, Task, TaskRef, Traits};
 use crate::scope::budget::{Budget, BudgetPool, Ceiling, Resource, Slice};
@@ -35,6 +35,7 @@ pub(super) fn run<P: Profile, R: Send>(
         return Err(Error::cancelled(reason));
     }
     inner.engine.check_outside();
+    check_unbound(&opts)?;
     let plan = Plan::new::<P>(inner, opts, None)?;
     let traits = plan.traits;
     let body = move |record, start| {
@@ -60,6 +61,7 @@ pub(super) fn spawn<P: Profile, T: Send + 'static>(
     if inner.settings.node.is_cancelled() {
         return Err(Error::new(ErrorKind::ShuttingDown));
     }
+    check_unbound(&opts)?;
     if cap.is_some() || opts.budget.is_some() {
         return spawn_named(inner, opts, cap, task);
     }
@@ -93,6 +95,14 @@ pub(super) fn spawn<P: Profile, T: Send + 'static>(
         }
     })?;
     Ok(RootTask { slot, polled: Polled::default(), task, id })
+}
+
+/// Refuses to bind a root task to a context.
+fn check_unbound(opts: &SpawnOpts) -> Result<()> {
+    match opts.context {
+        Some(_) => Err(Error::new(ErrorKind::ContextRefused(ContextRefused::Root))),
+        None => Ok(()),
+    }
 }
 
 /// As [`spawn`], with a budget of its own or by a capability.

@@ -154,6 +154,7 @@ impl ThreadSet {
             self.shared.monitor.stop();
             drop(state);
             self.shared.timer_thread.stop();
+            self.shared.signal_timer.stop();
         }
         self.changed.notify_all();
     }

@@ -135,6 +135,7 @@ impl ThreadExecutor {
         }
         let calls = self.shared.host.stop_and_wait(deadline);
         self.shared.timer_thread.stop_and_join();
+        self.shared.signal_timer.stop_and_join();
         Drained::Ended { calls }
     }
 }

@@ -23,9 +23,10 @@
 //! # Who asks, and when
 //!
 //! Only the worker asks for events: while it sleeps, and without sleeping every `FAIRNESS` picks
-//! (`PickHooks::periodic`), in each round of a spin, and when its queues are empty and the last
-//! look found [several](Poller::is_busy). Tasks that events wake are pushed by the worker to its
-//! own queues, before `sleep` or `look` returns.
+//! (`PickHooks::periodic`), more often while one task computes alone (`worker::turn`), in each
+//! round of a spin, and when its queues are empty and the last look found
+//! [several](Poller::is_busy). Tasks that events wake are pushed by the worker to its own queues,
+//! before `sleep` or `look` returns.
 //!
 //! The deterministic executor has no pollers; its conductor has one [`Parker`] for all workers.
 
@@ -78,7 +79,7 @@ pub trait KernelEvents: Any + Send + Sync {
     }
 }
 
-/// The way in which tasks read from sockets, write to them and accept connections: see
+/// The way in which tasks use sockets: see
 /// [`Builder::sockets`](crate::runtime::Builder::sockets).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]

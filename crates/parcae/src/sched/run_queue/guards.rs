@@ -68,7 +68,7 @@ impl Drop for ChainGuard<'_> {
             unsafe {
                 let this = task.as_ref();
                 let traits = this.traits.get();
-                if (this.has_started() || this.is_pinned()) && !traits.migratable {
+                if (this.has_started() || this.is_pinned()) && !traits.is_migratable() {
                     self.queue.push_pinned(task, traits.lane);
                 } else {
                     let usual = traits.lane.with_priority(Priority::Normal);

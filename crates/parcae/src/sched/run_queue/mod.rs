@@ -89,7 +89,9 @@
 
 mod guards;
 mod pick;
+mod realtime;
 mod round;
+mod running;
 mod shared;
 mod steal;
 mod tenants;
@@ -97,6 +99,7 @@ mod tenants;
 mod tests;
 
 pub(crate) use guards::{ChainGuard, TaskGuard};
+pub(crate) use realtime::{ContextNotice, JobPlan, LookUp};
 pub use shared::Victims;
 pub(crate) use shared::{RunQueues, TaskSource};
 pub use tenants::Charging;
@@ -107,11 +110,13 @@ pub(crate) use tenants::{
 use crate::base::time::Nanos;
 use crate::sched::deque::DequeOwner;
 use crate::sched::queue::Chain;
-use crate::sched::task::{Lane, Priority, Task};
+use crate::sched::task::{Lane, Priority, Task, TaskRef};
+use crate::sched::timers::Expire;
 use round::{PickRound, PickShares};
 use shared::WorkerQueues;
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::NonNull;
+use std::sync::Weak;
 
 /// Picks between two looks at the queues that come last. A prime, so that it does not fall in step
 /// with a loop of the program; the number is Go's.
@@ -148,8 +153,24 @@ pub(crate) trait PickHooks {
     fn now(&self) -> Nanos;
     /// A random number below `bound`, from the worker's seed.
     fn random_below(&self, bound: usize) -> usize;
-    /// There are tenants: the worker has to count the ops of its tasks.
+    /// There are tenants or contexts: the worker has to count the ops of its tasks.
     fn has_tenants(&self);
+    /// Whether a deadline of the worker has passed, which its loop has to act on first. Never under
+    /// the deterministic executor.
+    fn is_due(&self) -> bool;
+    /// On threads: the task that was picked has to look up at this time, or at the worker's first
+    /// deadline.
+    fn look_up_at(&self, at: Nanos);
+    /// The worker has to pick again at this time.
+    fn arm_release(&self, at: Nanos);
+    /// The object ends as soon as the worker's loop gets to it.
+    fn expire_now(&self, end: Weak<dyn Expire>);
+    /// Wakes a task.
+    fn wake(&self, task: TaskRef);
+    /// Under the deterministic executor: so many ops have taken time.
+    fn pass(&self, ops: u64);
+    /// Under the deterministic executor: ops until the next deadline of any worker.
+    fn ops_until_deadline(&self) -> u64;
     /// Ops that are left in the turn of a task; 0 if it has not started.
     fn ops_left(&self, task: &Task) -> u64;
 }
@@ -222,6 +243,7 @@ impl RunQueue {
             && self.deque.is_empty()
             && !self.has_inbox()
             && self.has_clean_tenants()
+            && self.has_clean_contexts()
     }
 
     /// As new. It is [clean](RunQueue::is_clean).

@@ -17,16 +17,39 @@ impl RunQueue {
         if self.all().is_special() {
             return self.pick_specially(hooks);
         }
-        self.pick_plain(|tick| self.pick_normal(tick, hooks), hooks)
+        self.pick_plain(|tick| self.pick_normal(tick, hooks), hooks).or_else(|| {
+            // The first context may have been admitted meanwhile, and its task taken in.
+            self.all().is_special().then(|| self.pick_specially(hooks)).flatten()
+        })
     }
 
-    /// The next task, if there may be High tasks or tenants.
+    /// The next task, if there may be High tasks, tenants or contexts.
     #[inline(never)]
     fn pick_specially(&self, hooks: &impl PickHooks) -> Option<NonNull<Task>> {
-        match self.all().tenants() {
+        let contexts = self.all().realtime();
+        if let Some(table) = contexts {
+            if let Some(task) = self.pick_realtime(table, hooks) {
+                return Some(task);
+            }
+            if hooks.is_due() {
+                return None; // the loop acts on deadlines, and picks again
+            }
+        }
+        let task = match self.all().tenants() {
             Some(table) => self.pick_of_tenants(table, hooks),
             None => self.pick_ordered(hooks),
+        };
+        match (task, contexts) {
+            (Some(task), Some(table)) => self.best_effort_begins(table, task, hooks),
+            (Some(_), None) => {}
+            (None, Some(table)) if self.has_unsorted() => {
+                // The pick has taken tasks of contexts out of the inbox, where the last look before
+                // sleep would have seen them.
+                return self.pick_realtime(table, hooks);
+            }
+            (None, _) => self.all().running.ends(self.worker),
         }
+        task
     }
 
     /// The next task without a tenant, in the order of the module header.
@@ -114,6 +137,12 @@ impl RunQueue {
         nobody
     }
 
+    /// Whether the next pick is one of those that come every `interval` picks.
+    #[inline(always)]
+    pub(crate) fn is_nth_pick(&self, interval: u32) -> bool {
+        (self.tick.get() - 1).is_multiple_of(interval)
+    }
+
     /// Whether the pick with this number looks at more than `lifo`, `deque` and the Normal tasks in
     /// `pinned`.
     #[inline(always)]
@@ -128,7 +157,7 @@ impl RunQueue {
     fn has_high(&self) -> bool {
         // SAFETY: the reference ends with the statement.
         let pinned = unsafe { !self.pinned()[Priority::High as usize].is_empty() };
-        pinned || !self.all().global(Priority::High).is_empty()
+        pinned || self.all().realtime().is_some() || !self.all().global(Priority::High).is_empty()
     }
 
     /// The look that is due every [`FAIRNESS`] picks.
@@ -155,10 +184,14 @@ impl RunQueue {
             let task = others.find_map(|other| {
                 self.steal_from(other, hooks).or_else(|| self.empty_inbox_of(other, hooks))
             })?;
-            Some(match self.all().tenants() {
+            let task = match self.all().tenants() {
                 Some(table) => self.found_default(task, table, hooks),
                 None => task,
-            })
+            };
+            if let Some(table) = self.all().realtime() {
+                self.best_effort_begins(table, task, hooks);
+            }
+            Some(task)
         })
     }
 

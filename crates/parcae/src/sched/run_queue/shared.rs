@@ -4,6 +4,8 @@ use crate::base::error::ShareRefused;
 use crate::base::time::Nanos;
 use crate::sched::deque::Stealer;
 use crate::sched::queue::{Inbox, Inject};
+use crate::sched::run_queue::realtime::RealtimeTable;
+use crate::sched::run_queue::running::RunningTasks;
 use crate::sched::run_queue::tenants::{
     BlockingAccount, Charging, TenantRequest, TenantShares, TenantTable, UpkeepKind, unit,
 };
@@ -70,10 +72,14 @@ pub(crate) struct RunQueues {
     workers: Box<[WorkerQueues]>,
     /// One for each priority.
     global: [Inject<Task>; 3],
-    /// Whether there ever was a High task or a tenant: then a pick looks further.
+    /// Whether there ever was a High task, a tenant or a context: then a pick looks further.
     special: AtomicBool,
     /// The tenants; none until the first one is opened.
     tenants: OnceLock<Option<Box<TenantTable>>>,
+    /// The contexts; none until the first one is admitted.
+    pub(super) realtime: OnceLock<Box<RealtimeTable>>,
+    /// The task that each worker runs, while there are tenants or contexts.
+    pub(super) running: RunningTasks,
 }
 
 impl RunQueues {
@@ -87,10 +93,12 @@ impl RunQueues {
         RunQueues {
             victims,
             active: AtomicUsize::new(active),
+            running: RunningTasks::new(stealers.len()),
             workers: stealers.into_iter().map(queues).collect(),
             global: [Inject::new(), Inject::new(), Inject::new()],
             special: AtomicBool::new(false),
             tenants: OnceLock::new(),
+            realtime: OnceLock::new(),
         }
     }
 
@@ -163,7 +171,7 @@ impl RunQueues {
         }
     }
 
-    /// Adds a High task, or one of a tenant.
+    /// Adds a High task, or one of a tenant or with a context.
     ///
     /// # Safety
     ///
@@ -174,13 +182,23 @@ impl RunQueues {
         // SAFETY: as the caller says.
         unsafe {
             match self.tenants().filter(|_| lane.is_tenant()) {
-                Some(tenants) => tenants.push(task),
+                Some(tenants) => {
+                    if let Some(slice) = tenants.push(task) {
+                        // The first task of the tenant: it may preempt another one.
+                        self.running.interrupt_longest(self.active(), slice);
+                    }
+                }
+                None if lane == Lane::Realtime => {
+                    let home = self.home_of(task);
+                    self.push_inbox_pinned(home, task);
+                    self.interrupt(home);
+                }
                 None => self.global(lane.priority()).push(task),
             }
         }
     }
 
-    /// Whether there may be a High task or a tenant. False if the program has none.
+    /// Whether there may be a High task, a tenant or a context. False if the program has none.
     #[inline(always)]
     pub(super) fn is_special(&self) -> bool {
         // Relaxed: a worker that misses the first push takes the task at a later pick, as it would
@@ -191,6 +209,42 @@ impl RunQueues {
     /// The tenants, if there are any.
     pub(super) fn tenants(&self) -> Option<&TenantTable> {
         self.tenants.get()?.as_deref()
+    }
+
+    /// The contexts, if there are any.
+    pub(super) fn realtime(&self) -> Option<&RealtimeTable> {
+        self.realtime.get().map(|table| &**table)
+    }
+
+    /// Makes a worker look up at the next checkpoint of the task that it runs.
+    pub(crate) fn interrupt(&self, worker: usize) {
+        self.running.interrupt(worker);
+    }
+
+    /// How urgent a task of a tenant is, or one with a context, that was woken for another worker:
+    /// the slices of its tenant, 0 of a context.
+    ///
+    /// # Safety
+    ///
+    /// The caller owns the task.
+    pub(crate) unsafe fn slice_of(&self, task: NonNull<Task>) -> u32 {
+        // SAFETY: as the caller says.
+        let lane = unsafe { task.as_ref() }.traits.get().lane;
+        match self.tenants().filter(|_| lane.is_tenant()) {
+            // SAFETY: as the caller says.
+            Some(tenants) => unsafe { tenants.slice_of(task) },
+            None if lane == Lane::Realtime => 0,
+            None => u32::MAX,
+        }
+    }
+
+    /// A task with slices of this length waits for a worker: it looks up, if the task may preempt
+    /// the one that it runs.
+    pub(crate) fn interrupt_longer(&self, worker: usize, slice: u32) {
+        match slice {
+            0 => self.running.interrupt(worker),
+            slice => self.running.interrupt_longer(worker, slice),
+        }
     }
 
     /// Opens a tenant. The first one makes the table for `max` tenants.
@@ -291,7 +345,7 @@ impl RunQueues {
 
     /// The last look before sleep: whether there is work that `worker` may take.
     pub(crate) fn has_work_for(&self, worker: usize) -> bool {
-        self.has_pinned(worker) || self.has_work()
+        self.has_pinned(worker) || self.has_work() || self.is_nudged(worker)
     }
 
     /// Whether tasks that only `worker` may run wait in its inbox.

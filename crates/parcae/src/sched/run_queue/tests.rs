@@ -23,6 +23,20 @@ impl PickHooks for AtTime {
 
     fn has_tenants(&self) {}
 
+    fn is_due(&self) -> bool {
+        false
+    }
+
+    fn look_up_at(&self, _: Nanos) {}
+    fn arm_release(&self, _: Nanos) {}
+    fn expire_now(&self, _: Weak<dyn Expire>) {}
+    fn wake(&self, _: TaskRef) {}
+    fn pass(&self, _: u64) {}
+
+    fn ops_until_deadline(&self) -> u64 {
+        u64::MAX
+    }
+
     fn ops_left(&self, _: &Task) -> u64 {
         0
     }

@@ -197,9 +197,18 @@ impl Shared {
         Some(Duration::from_nanos(next.saturating_sub(self.now())))
     }
 
+    /// The worker, which begins to run a task, has to look up at this time. Called on its thread.
+    pub(crate) fn look_up_at(&self, worker: usize, at: Nanos) {
+        if self.signal_timer.set(worker, at) {
+            self.signal_timer.tell(&self.me);
+        }
+    }
+
     /// When an idle worker has to wake up for its deadlines; `None` if it has none.
     pub(crate) fn wake_up_time(&self, worker: usize) -> Option<Instant> {
         let (next, last_look) = (self.next_of(worker), self.timers.of(worker)[0].last_look());
-        (next != NEVER).then(|| self.instant(next.max(last_look + PACE)))
+        // Jobs of a context are not to wait for others.
+        let pace = if self.queues.has_contexts() { 0 } else { PACE };
+        (next != NEVER).then(|| self.instant(next.max(last_look + pace)))
     }
 }

@@ -20,8 +20,8 @@ use crate::sched::task::group::Group;
 use crate::sched::task::signal::request_end;
 use crate::sched::task::slab::{OutOfRecords, Slab};
 use crate::sched::task::state::{RecordHandle, Woken};
-use crate::sched::task::{Lane, Start, Task, TaskRef, Traits};
-use crate::sched::timers::{Nanos, REAL_UNIT, STEP, TimerThread, Timers};
+use crate::sched::task::{Binding, Lane, Start, Task, TaskRef, Traits};
+use crate::sched::timers::{Nanos, REAL_UNIT, STEP, SignalTimer, TimerThread, Timers};
 use crate::sched::worker::faults::{FaultPoint, contain, fault_in_loop};
 use crate::sched::worker::stats::{Stats, WorkerStats};
 use crate::sched::worker::{self, Deferred, Worker};
@@ -109,6 +109,8 @@ pub(crate) struct Shared {
     pub(crate) epoch: AtomicU64,
     pub(crate) timers: Timers,
     pub(crate) timer_thread: Arc<TimerThread>,
+    /// Makes workers look up in time, if there are tenants or contexts.
+    pub(crate) signal_timer: Arc<SignalTimer>,
     /// A weak reference to this, for threads that must not keep it alive.
     pub(crate) me: Weak<Shared>,
     /// The root nursery's settings, for observers; opaque here. Set by the runtime.
@@ -206,6 +208,7 @@ impl Shared {
             epoch: AtomicU64::new(0),
             timers: Timers::new(config.workers + config.temporary, unit),
             timer_thread: TimerThread::new(),
+            signal_timer: SignalTimer::new(workers),
             me,
             root: std::sync::Mutex::default(),
             #[cfg(feature = "io")]
@@ -257,7 +260,7 @@ impl Shared {
     /// The default traits of a task.
     #[inline]
     pub(crate) fn usual_traits(&self) -> Traits {
-        Traits { lane: Lane::Normal, migratable: false, stack: self.config.stack_size }
+        Traits { lane: Lane::Normal, binding: Binding::STAYS, stack: self.config.stack_size }
     }
 
     /// Spawns a task from a thread that is not a worker.
@@ -322,9 +325,22 @@ impl Shared {
 
     /// Puts a task that any worker may take into the global queue, or that of its tenant.
     pub(crate) fn submit(&self, lane: Lane, task: NonNull<Task>) {
+        if lane == Lane::Realtime {
+            return self.submit_realtime(task);
+        }
         // SAFETY: the caller owns the task and gives it to the queue.
         unsafe { self.queues.push_global(lane, task) };
         self.notify_any();
+    }
+
+    /// Gives a task to the worker of its context.
+    #[cold]
+    fn submit_realtime(&self, task: NonNull<Task>) {
+        // SAFETY: the caller owns the task and gives it to the queue.
+        unsafe {
+            let home = self.queues.home_of(task);
+            self.wake_elsewhere(task, home);
+        }
     }
 
     /// Number of slots that may have work: those of the workers, and of temporary workers.
@@ -440,7 +456,7 @@ impl Shared {
     fn enqueue_woken(&self, here: Option<&Worker>, task: NonNull<Task>, owner: usize) {
         // SAFETY: the task is QUEUED and ours to put into a queue.
         let this = unsafe { task.as_ref() };
-        let migratable = this.traits.get().migratable;
+        let migratable = this.traits.get().is_migratable();
         self.note_woken(here, this, owner);
         if let Some(worker) = here
             && (worker.index == owner || migratable)
@@ -457,10 +473,28 @@ impl Shared {
                 self.queues.push_inbox_shared(owner, task);
                 self.notify(owner);
                 self.notify_any(); // if the owner is busy, another worker takes it
+            } else if (*task.as_ptr()).traits.get().lane > Lane::High {
+                self.wake_elsewhere(task, owner);
             } else {
                 self.queues.push_inbox_pinned(owner, task);
                 self.notify(owner);
             }
+        }
+    }
+
+    /// Queues a task of a tenant, or one with a context, for a worker that is to look up for it.
+    ///
+    /// # Safety
+    ///
+    /// As for [`RunQueues::push_inbox_pinned`].
+    #[cold]
+    unsafe fn wake_elsewhere(&self, task: NonNull<Task>, owner: usize) {
+        // SAFETY: as the caller says. The slice is read before the task is given away.
+        unsafe {
+            let slice = self.queues.slice_of(task);
+            self.queues.push_inbox_pinned(owner, task);
+            self.notify(owner);
+            self.queues.interrupt_longer(owner, slice);
         }
     }
 
@@ -517,5 +551,6 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         self.timer_thread.stop();
+        self.signal_timer.stop();
     }
 }

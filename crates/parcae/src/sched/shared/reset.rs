@@ -20,6 +20,7 @@ impl Shared {
             && !self.has_deadlines()
             && !self.queues.has_work()
             && !self.queues.has_tenants()
+            && !self.queues.has_contexts()
             && !self.tracer.traces()
             && !self.tracer.measures()
             && self.tracer.recording().is_untouched()
@@ -52,6 +53,7 @@ impl Shared {
             epoch,
             timers,
             timer_thread: _, // for threads
+            signal_timer: _, // as above
             me: _,
             root,
             #[cfg(feature = "io")]

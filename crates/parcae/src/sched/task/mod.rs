@@ -77,6 +77,8 @@ pub(crate) enum Lane {
     Low,
     Normal,
     High,
+    /// Of tasks that run on a scheduling context, whatever their priority (`run_queue::realtime`).
+    Realtime,
     TenantLow,
     TenantNormal,
     TenantHigh,
@@ -84,10 +86,13 @@ pub(crate) enum Lane {
 
 impl Lane {
     /// How many there are.
-    pub(crate) const COUNT: usize = 6;
+    pub(crate) const COUNT: usize = 7;
 
     /// The lane of this priority, of the same tenant or none.
     pub(crate) fn with_priority(self, priority: Priority) -> Lane {
+        if self == Lane::Realtime {
+            return self;
+        }
         match (self.is_tenant(), priority) {
             (false, Priority::Low) => Lane::Low,
             (false, Priority::Normal) => Lane::Normal,
@@ -106,7 +111,7 @@ impl Lane {
     pub(crate) fn priority(self) -> Priority {
         match self {
             Lane::Low | Lane::TenantLow => Priority::Low,
-            Lane::Normal | Lane::TenantNormal => Priority::Normal,
+            Lane::Normal | Lane::TenantNormal | Lane::Realtime => Priority::Normal,
             Lane::High | Lane::TenantHigh => Priority::High,
         }
     }
@@ -144,10 +149,69 @@ impl From<Priority> for Lane {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Traits {
     pub(crate) lane: Lane,
-    /// Whether it may move to another worker after it has started.
-    pub(crate) migratable: bool,
+    pub(crate) binding: Binding,
     /// How much stack it needs.
     pub(crate) stack: StackSize,
+}
+
+impl Traits {
+    /// Whether it may move to another worker after it has started.
+    #[inline(always)]
+    pub(crate) fn is_migratable(self) -> bool {
+        self.binding == Binding::MOVES
+    }
+}
+
+/// The tie of a task to a worker. One byte: a record has no room for more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Binding(u8);
+
+impl Binding {
+    /// It stays on the worker that has started it.
+    pub(crate) const STAYS: Binding = Binding(0);
+    /// It may move to another worker after it has started.
+    pub(crate) const MOVES: Binding = Binding(1);
+    /// The number of contexts that can be named.
+    pub(crate) const CONTEXTS: usize = 254;
+
+    pub(crate) fn movable(moves: bool) -> Binding {
+        if moves { Binding::MOVES } else { Binding::STAYS }
+    }
+
+    /// It runs on this scheduling context, and on the worker of the context.
+    pub(crate) fn to(context: ContextIndex) -> Binding {
+        Binding(context.0 + 2)
+    }
+
+    /// The scheduling context of the task, if it has one.
+    pub(crate) fn context(self) -> Option<ContextIndex> {
+        self.0.checked_sub(2).map(ContextIndex)
+    }
+
+    /// The same, of a task that stays where it is.
+    pub(crate) fn staying(self) -> Binding {
+        self.moving(false)
+    }
+
+    /// The same, of a task that may move or not. One with a context never moves.
+    pub(crate) fn moving(self, moves: bool) -> Binding {
+        if self.context().is_some() { self } else { Binding::movable(moves) }
+    }
+}
+
+/// Names a scheduling context of a scheduler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ContextIndex(u8);
+
+impl ContextIndex {
+    /// The context with this index, which is below [`Binding::CONTEXTS`].
+    pub(crate) fn new(index: usize) -> ContextIndex {
+        ContextIndex(index as u8)
+    }
+
+    pub(crate) fn get(self) -> usize {
+        usize::from(self.0)
+    }
 }
 
 /// A record. Fields are written by the owner of the task in its present phase; the state word
@@ -254,7 +318,7 @@ impl Task {
             id: AtomicU64::new(0),
             traits: Cell::new(Traits {
                 lane: Lane::Normal,
-                migratable: false,
+                binding: Binding::STAYS,
                 stack: StackSize::SERVICE,
             }),
             marks: Cell::new(TaskMarks::NEW),

@@ -116,13 +116,15 @@ pub(crate) enum Due {
     WakePinned(TaskRef),
     /// The task is woken, and takes the slow path at its next checkpoint.
     Interrupt(TaskRef),
+    /// The worker picks again: a scheduling context has budget.
+    Release(usize),
 }
 
 impl Due {
     /// Wakes a task. Called by the task itself, which has waited before or is about to.
     pub(crate) fn wake(task: TaskRef) -> Due {
         // SAFETY: the running task's own record.
-        if unsafe { task.task.as_ref() }.traits.get().migratable {
+        if unsafe { task.task.as_ref() }.traits.get().is_migratable() {
             Due::Wake(task)
         } else {
             Due::WakePinned(task)
@@ -161,6 +163,10 @@ impl Due {
                 note(shared, task);
                 shared.interrupt(task);
             }
+            Due::Release(worker) => {
+                shared.queues.nudge(worker);
+                shared.notify(worker);
+            }
         }
     }
 }
@@ -198,6 +204,11 @@ impl<S: Deref<Target = Shared>> ArmedTimer<S> {
 }
 
 impl ArmedTimer<&Shared> {
+    /// Leaves the timer armed for good.
+    pub(crate) fn leave_armed(self) {
+        std::mem::forget(self); // it owns only a reference
+    }
+
     /// The same timer, with another reference to the same scheduler.
     pub(crate) fn owned<O: Deref<Target = Shared>>(self, shared: O) -> ArmedTimer<O> {
         let key = self.key;

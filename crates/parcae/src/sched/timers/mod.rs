@@ -4,6 +4,7 @@
 mod deadlines;
 #[cfg(all(test, loom))]
 mod models;
+mod signals;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod thread;
@@ -14,4 +15,5 @@ pub(crate) use crate::sched::events::clock::STEP;
 pub(crate) use deadlines::{
     ArmedTimer, Due, Expire, FOREVER, GRACE, NEVER, PACE, REAL_UNIT, Timers, note,
 };
+pub(crate) use signals::SignalTimer;
 pub(crate) use thread::TimerThread;

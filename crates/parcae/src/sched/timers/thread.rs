@@ -51,6 +51,12 @@ impl Horizon {
         Horizon { until: AtomicU64::new(NEVER) }
     }
 
+    /// There is no thread that could sleep: the next deadline tells again. Called under the lock of
+    /// the thread.
+    pub(super) fn forget(&self) {
+        self.until.store(NEVER, Ordering::Relaxed); // ordered by the lock
+    }
+
     /// After a timer was armed: whether the thread has to be unparked to be in time.
     #[must_use]
     pub(crate) fn must_tell(&self, overdue: Nanos) -> bool {
@@ -107,7 +113,7 @@ impl TimerThread {
             // tries again.
             *thread = started.ok();
             if thread.is_none() {
-                self.horizon.until.store(NEVER, Ordering::Relaxed); // ordered by the lock
+                self.horizon.forget();
             }
         }
     }

@@ -476,6 +476,9 @@ impl Worker {
     /// where only this worker takes it.
     #[inline(never)]
     fn enqueue_elsewhere(&self, task: NonNull<Task>, lane: Lane, placement: Placement) {
+        if lane == Lane::Realtime {
+            return self.shared.submit(lane, task); // to the worker of its context
+        }
         match placement {
             // SAFETY: new, hence in no queue and ours to hand over.
             Placement::Near => unsafe { self.queue.push_near(task, lane) },
@@ -572,7 +575,7 @@ impl Worker {
         self.stats().yielded.bump();
         // SAFETY: the running task.
         let traits = unsafe { (*task.as_ptr()).traits.get() };
-        if traits.migratable {
+        if traits.is_migratable() {
             self.after_switch.set(AfterSwitch::Requeue(task));
         } else {
             // Private to this worker, so it may be queued before its stack is left.

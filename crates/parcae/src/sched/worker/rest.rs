@@ -7,12 +7,17 @@ use super::{DueWork, Worker};
 use crate::sched::events::EventKind;
 use crate::sched::idle::{Slept, Spin};
 use crate::sched::run_queue::{PickHooks, TaskSource};
-use crate::sched::task::Task;
-use crate::sched::timers::{NEVER, Nanos};
+use crate::sched::task::{Task, TaskRef};
+use crate::sched::timers::{Due, Expire, NEVER, Nanos, STEP};
 use std::cell::Cell;
 use std::ptr::NonNull;
+use std::sync::Weak;
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
+
+/// The least time after which a worker that runs tenants is made to look at a deadline in the
+/// middle of a turn: the length of a turn of a tenant that asks for short ones.
+const TURN: Nanos = 200_000;
 
 impl PickHooks for Worker {
     /// Records whether deadlines of this worker have passed, which the deterministic executor does
@@ -64,6 +69,53 @@ impl PickHooks for Worker {
         self.due.set(DueWork::TENANTS);
     }
 
+    fn is_due(&self) -> bool {
+        let next = self.shared.next_of(self.index);
+        let is_due = self.shared.log.is_none() && next != NEVER && next <= PickHooks::now(self);
+        if is_due {
+            self.due.set(DueWork::DEADLINES);
+        }
+        is_due
+    }
+
+    fn look_up_at(&self, at: Nanos) {
+        if self.shared.log.is_some() {
+            return; // turns are cut instead
+        }
+        let mut next = self.shared.next_of(self.index);
+        if next != NEVER && !self.shared.queues.has_contexts() {
+            // Most turns of tenants end before that, and the thread need not wake up for them.
+            next = next.max(self.shared.coarse_now().saturating_add(TURN));
+        }
+        self.shared.look_up_at(self.index, at.min(next));
+    }
+
+    fn arm_release(&self, at: Nanos) {
+        self.shared.at(at, Due::Release(self.index)).leave_armed();
+    }
+
+    fn expire_now(&self, end: Weak<dyn Expire>) {
+        self.shared.at(PickHooks::now(self), Due::Expire(end)).leave_armed();
+    }
+
+    fn wake(&self, task: TaskRef) {
+        self.unpark(task);
+    }
+
+    fn pass(&self, ops: u64) {
+        if let Some(log) = &self.shared.log {
+            log.advance_to(log.now() + ops);
+        }
+    }
+
+    fn ops_until_deadline(&self) -> u64 {
+        if self.shared.log.is_none() {
+            return u64::MAX;
+        }
+        let next = self.shared.timers.earliest().map_or(NEVER, |(_, next)| next);
+        next.saturating_sub(PickHooks::now(self)).div_ceil(STEP)
+    }
+
     fn ops_left(&self, task: &Task) -> u64 {
         // SAFETY: the caller owns the task, or it leaves its stack here.
         frame_of(task).map_or(0, |frame| unsafe { self.shared.host.frames().ops_left(frame) })
@@ -83,6 +135,7 @@ impl Worker {
         if shared.tracer.is_on()
             || self.due.has(DueWork::DEADLINES)
             || !shared.idle.is_another_awake(shared.active_slots())
+            || shared.queues.has_contexts() // the context was charged, and has stopped
             || !self.lingering.is_worth_it()
             || self.count_ended().is_some()
         {

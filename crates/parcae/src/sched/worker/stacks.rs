@@ -58,7 +58,7 @@ impl Worker {
         let this = unsafe { task.as_ref() };
         // SAFETY: as above; it has started.
         unsafe { this.suspend(here) };
-        if !this.is_pinned() && !this.traits.get().migratable {
+        if !this.is_pinned() && !this.traits.get().is_migratable() {
             this.pin();
             self.pinned.set(self.pinned.get() + 1);
         }
@@ -253,7 +253,7 @@ impl Worker {
 
     /// Counts the ops of a task that leaves its stack.
     fn count_ops(&self, task: &Task) {
-        self.queue.tenant_run_ends(PickHooks::ops_left(self, task));
+        self.queue.run_ends(PickHooks::ops_left(self, task), self);
     }
 
     /// The next stack after a panic in `choose_next`: the loop, which picks again. Guards have put
@@ -322,7 +322,7 @@ impl Worker {
         // SAFETY: the task is OWNED by this worker until it is parked.
         let this = unsafe { task.as_ref() };
         this.clear_again();
-        let migratable = this.traits.get().migratable;
+        let migratable = this.traits.get().is_migratable();
         // It was pinned if it has waited on the stack of the call.
         if migratable && this.is_pinned() {
             this.unpin();
@@ -379,7 +379,7 @@ impl Worker {
         let this = unsafe { task.as_ref() };
         self.note_latched(this);
         let traits = this.traits.get();
-        if traits.migratable {
+        if traits.is_migratable() {
             self.requeue(guard.give());
         } else {
             // SAFETY: in no other queue.

@@ -86,6 +86,8 @@ pub enum Usage {
         /// Its weight.
         weight: u32,
     },
+    /// A nursery or a task was bound to a context.
+    Bound,
     /// Budget was taken.
     Budget {
         /// The amount that was granted.
@@ -145,6 +147,7 @@ impl fmt::Display for AuditEntry {
             AuditEvent::Used(Usage::Share { live, weight }) => {
                 write!(f, " used for a share of weight {weight}, {live} open")
             }
+            AuditEvent::Used(Usage::Bound) => f.write_str(" used to bind tasks"),
             AuditEvent::Used(Usage::Budget { granted }) => write!(f, " used for {granted:?}"),
             AuditEvent::Used(Usage::Socket { live }) => {
                 write!(f, " used for a socket, {live} open")

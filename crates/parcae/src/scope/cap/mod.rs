@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | [`CapSpawn`] | spawn tasks | a number alive at once, and a budget for each |
 //! | [`CapBudget`] | request budget | an amount per request, and a total |
+//! | [`CapContext`] | run on admitted time | a budget in each period |
 //! | [`CapShare`] | open nurseries with a share of the processors | a number open at once, and a weight for each |
 //! | [`CapChannel`] | create channels | a number alive at once, and a buffer size for each |
 //! | [`CapNet`] | open sockets | sets of addresses, and a number open at once |
@@ -81,6 +82,7 @@
 mod audit;
 mod budget;
 mod channel;
+mod context;
 mod io;
 mod permits;
 mod share;
@@ -96,6 +98,10 @@ pub(crate) use audit::Clock;
 pub use audit::{Audit, AuditEntry, AuditEvent, AuditLevel, Usage};
 pub use budget::{BudgetLimits, CapBudget};
 pub use channel::{CapChannel, ChannelLimits, ChannelPermit};
+pub(crate) use context::ContextNode;
+pub use context::{
+    CapContext, ContextEvent, ContextEventKind, ContextOpts, ContextStats, OverrunPolicy,
+};
 pub(crate) use io::IoAuthority;
 #[cfg(feature = "io")]
 pub(crate) use io::open_beneath;
@@ -106,6 +112,8 @@ pub use io::{
 pub use share::{CapShare, ShareLimits, SharePermit};
 pub use spawn::{CapSpawn, SpawnLimits, TaskPermit};
 
+use crate::base::error::Result as RuntimeResult;
+use crate::sched::Shared;
 use crate::scope::budget::{Budget, Resource};
 use std::fmt;
 use std::sync::Arc;
@@ -137,6 +145,8 @@ pub enum CapKind {
     Exec,
     /// [`CapShare`].
     Share,
+    /// [`CapContext`].
+    Context,
 }
 
 impl fmt::Display for CapKind {
@@ -149,6 +159,7 @@ impl fmt::Display for CapKind {
             CapKind::Fs => "file",
             CapKind::Exec => "program",
             CapKind::Share => "share",
+            CapKind::Context => "context",
         })
     }
 }
@@ -193,6 +204,8 @@ pub enum Limits {
     },
     /// Of a [`CapShare`].
     Share(ShareLimits),
+    /// Of a [`CapContext`].
+    Context(ContextOpts),
 }
 
 /// The common interface of limits.
@@ -297,17 +310,30 @@ impl Mint {
         CapShare::root(self.identity(CapKind::Share, limits.into(), delegation), limits)
     }
 
+    /// Admits a scheduling context.
+    pub(crate) fn context(
+        &self,
+        shared: &Arc<Shared>,
+        opts: ContextOpts,
+    ) -> RuntimeResult<CapContext> {
+        CapContext::admit(self.unrecorded(CapKind::Context, Delegation::Forbidden), shared, opts)
+    }
+
     fn identity(&self, kind: CapKind, limits: Limits, delegation: Delegation) -> Identity {
-        let id = Identity {
+        let id = self.unrecorded(kind, delegation);
+        id.record(AuditEvent::Minted(limits));
+        id
+    }
+
+    fn unrecorded(&self, kind: CapKind, delegation: Delegation) -> Identity {
+        Identity {
             serial: self.issuer.serial(),
             parent: None,
             kind,
             depth: 1,
             delegation,
             issuer: Arc::clone(&self.issuer),
-        };
-        id.record(AuditEvent::Minted(limits));
-        id
+        }
     }
 }
 
@@ -427,6 +453,8 @@ enum Revocable {
     Fs(io::FsNode),
     Exec(io::ExecNode),
     Share(permits::NodeRef<ShareLimits>),
+    /// The context, if it is still there, and its serial number.
+    Context(std::sync::Weak<ContextNode>, u64),
 }
 
 impl Revoker {
@@ -442,6 +470,11 @@ impl Revoker {
             Revocable::Fs(node) => node.revoke(),
             Revocable::Exec(node) => node.revoke(),
             Revocable::Share(node) => node.revoke(),
+            Revocable::Context(node, _) => {
+                if let Some(node) = node.upgrade() {
+                    node.revoke();
+                }
+            }
         }
     }
 
@@ -455,6 +488,7 @@ impl Revoker {
             Revocable::Fs(node) => node.id.serial,
             Revocable::Exec(node) => node.id.serial,
             Revocable::Share(node) => node.id.serial,
+            Revocable::Context(_, serial) => *serial,
         }
     }
 }

@@ -35,6 +35,7 @@
 //! |---|---|
 //! | `checkpoint` | checkpoints and turns |
 //! | `account`, `refill`, `memory` | the balance and charges, a resource that is used up, bytes |
+//! | `bound` | a bound on the ops of a part of the task |
 //! | `nested` | budget for nurseries that the task opens |
 //! | `waiting`, `watch` | cancellation, parks and shields |
 //! | `away` | the task on another stack, which may overflow |
@@ -44,6 +45,7 @@
 mod access;
 mod account;
 mod away;
+mod bound;
 mod checkpoint;
 mod locals;
 mod memory;
@@ -62,7 +64,7 @@ pub(crate) use locals::FoundLocal;
 pub(crate) use nested::{Outer, Shares};
 pub(crate) use packed::{PackedAccount, PackedFrame, PackedLocals};
 pub use settings::Preempt;
-pub(crate) use settings::{Origin, PoolOwner, TaskSettings, TurnLength};
+pub(crate) use settings::{Inherited, Origin, PoolOwner, TaskSettings, TurnLength};
 pub(crate) use waiting::Seen;
 
 use crate::base::error::{TaskId, TaskInfo};
@@ -77,6 +79,7 @@ use crate::sched::worker;
 use crate::scope::budget::{Budget, BudgetPool};
 use crate::scope::cancel::{CancelNode, OwnNode};
 use account::clamp;
+use bound::OpsBound;
 use checkpoint::random_turn;
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -121,6 +124,8 @@ pub(crate) struct Frame {
     local: AtomicPtr<()>,
     /// Values of `task_local!`; none until the task first uses one.
     locals: Cell<Option<NonNull<locals::LocalTable>>>,
+    /// The bound on the ops of the part that it runs; on its stack.
+    bound: Cell<Option<NonNull<OpsBound<'static>>>>,
     /// Its span in the `tracing` crate, with the feature of that name.
     span: Span,
 }
@@ -184,7 +189,7 @@ impl Frame {
         }
         let scope = ScopeRef {
             node: NonNull::from(&settings.node),
-            pool: NonNull::from(&settings.pool),
+            pool: NonNull::from(&*settings.pool),
             shields: 0,
         };
         let now = settings.shared.coarse_now();
@@ -211,6 +216,7 @@ impl Frame {
             seen: Seen::new(now),
             local: AtomicPtr::new(std::ptr::null_mut()),
             locals: Cell::new(None),
+            bound: Cell::new(None),
             span: Span::new(),
         }
     }

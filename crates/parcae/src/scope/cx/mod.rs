@@ -11,19 +11,21 @@ mod nursery;
 mod observed;
 mod par;
 pub(crate) mod parking;
+mod period;
 mod time;
 
 pub(crate) use current::{Here, spawned_at, with_current};
 pub use frame::Preempt;
 pub(crate) use frame::{
-    FoundLocal, Frame, FrameReader, Grace, LONGEST_SLICE, Origin, Outer, PoolOwner, Shares,
-    TaskSettings, TurnLength,
+    FoundLocal, Frame, FrameReader, Grace, Inherited, LONGEST_SLICE, Origin, Outer, PoolOwner,
+    Shares, TaskSettings, TurnLength,
 };
 pub(crate) use frame::{PackedAccount, PackedFrame, PackedLocals};
 pub(crate) use live::live_standing;
 pub use loops::{Chunks, Each};
 pub use meter::Meter;
 pub(crate) use observed::{Observed, alone, live_state, suspended_on_own_budget};
+pub use period::Job;
 
 use crate::base::error::{Result, TaskInfo};
 use crate::sched::Shared;
@@ -31,6 +33,7 @@ use crate::sched::task::waker::Waker;
 use crate::sched::timers::{ArmedTimer, Due};
 use crate::scope::budget::Budget;
 use crate::scope::cancel::CancelToken;
+use crate::scope::described::{Describe, DescribedParts};
 use crate::scope::nursery::Account;
 use crate::scope::profile::{Profile, Service};
 use crate::wait::Why;
@@ -40,7 +43,7 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ops::Deref;
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// The handle of the running task to its runtime: checkpoints, waits, nurseries, budget, and
@@ -365,6 +368,47 @@ impl<P: Profile> Cx<P> {
     /// ```
     pub fn shield_for<R>(&self, grace: Duration, cleanup: impl FnOnce() -> R) -> R {
         self.frame.0.shielded(Some(grace), cleanup)
+    }
+
+    /// Announces a part of the program that describes itself: it is shown in dumps, by `parcae top`
+    /// and, by its figures, in snapshots and metrics, until it is dropped.
+    ///
+    /// ```
+    /// use parcae::inspect::{Describe, DescribedItem, Description};
+    /// use parcae::prelude::*;
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    ///
+    /// #[derive(Default)]
+    /// struct Cache {
+    ///     hits: AtomicU64,
+    /// }
+    ///
+    /// impl Describe for Cache {
+    ///     fn describe(&self, most: usize) -> Description {
+    ///         let mut cache = Description::new("cache `pages`");
+    ///         cache.figures.push(("hits", self.hits.load(Ordering::Relaxed)));
+    ///         let shelf = |_| DescribedItem::new(0, "shelf", "full");
+    ///         cache.items.extend((0..most.min(1)).map(shelf));
+    ///         cache
+    ///     }
+    /// }
+    ///
+    /// let rt = Runtime::builder().build()?;
+    /// let cache = Arc::new(Cache::default());
+    /// rt.run(|cx| {
+    ///     cx.describe(&cache);
+    ///     cache.hits.fetch_add(3, Ordering::Relaxed);
+    ///     Ok(())
+    /// })?;
+    /// assert!(rt.dump().to_string().contains("cache `pages`: hits 3\n  shelf: full"));
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn describe<D: Describe + 'static>(&self, part: &Arc<D>) {
+        if let Some(parts) = self.frame.0.settings().shared.part::<DescribedParts>() {
+            let part: Weak<D> = Arc::downgrade(part);
+            parts.announce(part);
+        }
     }
 
     /// The identity of this task.

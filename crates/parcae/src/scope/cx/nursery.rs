@@ -4,10 +4,11 @@ use super::Cx;
 use crate::base::error::{Error, ErrorKind, Result, ShareRefused};
 use crate::scope::cancel::CancelReason;
 use crate::scope::cap::CapShare;
-use crate::scope::nursery::{Nursery, NurseryCore, NurseryOpts};
+use crate::scope::nursery::{Nursery, NurseryOpts};
 use crate::scope::profile::{ProfileId, Spawns};
 use crate::scope::tally::Tallies;
 use parcae_core::fair::Weight;
+use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
@@ -49,7 +50,7 @@ impl<P: Spawns> Cx<P> {
         &self,
         body: impl for<'scope> FnOnce(&'scope Nursery<'scope, 'env, P>) -> Result<R>,
     ) -> Result<R> {
-        self.nursery_with(NurseryOpts::new(), body)
+        self.open_nursery(None, body)
     }
 
     /// Like [`nursery`](Cx::nursery), with options: a name, a budget of its own, policies for
@@ -67,7 +68,7 @@ impl<P: Spawns> Cx<P> {
         if P::ID == ProfileId::Sovereign && opts.asks_for_share().is_some() {
             return Err(Error::new(ErrorKind::ShareRefused(ShareRefused::Sovereign)));
         }
-        self.open_nursery(opts, body)
+        self.open_nursery(Some(opts), body)
     }
 
     /// Like [`nursery_with`](Cx::nursery_with), for a nursery with a
@@ -88,21 +89,27 @@ impl<P: Spawns> Cx<P> {
         let weight = opts.asks_for_share().unwrap_or(Weight::NORMAL);
         cap.check_issuer(&self.frame().settings().issuer)?;
         let _place = cap.admit(weight)?;
-        self.open_nursery(opts.share(weight), body)
+        self.open_nursery(Some(opts.share(weight)), body)
     }
 
+    /// With these options, or a usual nursery.
     fn open_nursery<'env, R>(
         &self,
-        opts: NurseryOpts,
+        opts: Option<NurseryOpts>,
         body: impl for<'scope> FnOnce(&'scope Nursery<'scope, 'env, P>) -> Result<R>,
     ) -> Result<R> {
         let frame = self.frame();
-        let (core, shares) = NurseryCore::open(frame, opts)?;
-        let nursery = Nursery::of(core, Some(NonNull::from(frame)));
+        let mut place = MaybeUninit::uninit();
+        let place = place.as_mut_ptr();
+        // SAFETY: the core is dropped at the end of this call, and nurseries that are opened in
+        // `body` end before `body` does: the task is then in the scope that it is in now.
+        let (_core, shares) = unsafe { Nursery::open(place, frame, opts)? };
+        // SAFETY: just made, and dropped after the last use of the reference.
+        let nursery = unsafe { &*place };
         let core = &nursery.core;
         let outer = frame.enter_nursery(&core.settings, shares);
         frame.seen().nursery.set(Some(NonNull::from(core)));
-        let outcome = catch_unwind(AssertUnwindSafe(|| body(&nursery)));
+        let outcome = catch_unwind(AssertUnwindSafe(|| body(nursery)));
         core.closing.store(true, Ordering::Relaxed); // as at the field
         let value = match outcome {
             Ok(Ok(value)) => Ok(Some(value)),

@@ -31,7 +31,6 @@
 
 use super::Cx;
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::scope::nursery::NurseryOpts;
 use crate::scope::profile::SpawnsFreely;
 use std::mem::MaybeUninit;
 use std::sync::{Mutex, PoisonError};
@@ -140,7 +139,7 @@ impl<P: SpawnsFreely> Cx<P> {
             return work(self);
         }
         let work = &work;
-        self.nursery_with(NurseryOpts::new(), |n| {
+        self.nursery(|n| {
             for _ in 0..helpers {
                 match n.spawn(work) {
                     Ok(_) => {}

@@ -1,4 +1,4 @@
-//! Time limits: a sleep of the running task, and a deadline for a part of its work.
+//! Limits of a part of a task's work: a deadline, a number of ops; and a sleep.
 
 use super::{Cx, Frame, parking};
 use crate::base::error::{Detail, Error, ErrorKind, Result};
@@ -7,7 +7,7 @@ use crate::sched::timers::{Due, Nanos};
 use crate::sched::worker::point;
 use crate::scope::cancel::CancelReason;
 use crate::scope::nursery::NurseryOpts;
-use crate::scope::profile::Spawns;
+use crate::scope::profile::{Profile, Spawns};
 use crate::wait::Why;
 use std::time::Duration;
 
@@ -63,6 +63,46 @@ impl<P: Spawns> Cx<P> {
                 Err(opened.err().unwrap_or_else(|| Error::new(ErrorKind::NurseryNotActive)))
             }
         }
+    }
+}
+
+impl<P: Profile> Cx<P> {
+    /// Runs a closure that may use so many ops. When they are used up, `overrun` is called with the
+    /// error, at the checkpoint that finds out: it returns how many more there are, or the error
+    /// with which this checkpoint fails, and all later ones in the closure. It may wait, and its
+    /// own ops are not counted.
+    ///
+    /// This is no budget: ops are paid for as always, and none are set aside. Ops of other tasks
+    /// that the closure spawns do not count, but the budget that it gives to a nursery does.
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    ///
+    /// let rt = Runtime::builder().build()?;
+    /// rt.run(|cx| {
+    ///     let count = |rounds: u32| (0..rounds).try_for_each(|_| cx.checkpoint());
+    ///     assert!(cx.limit_ops(1_000, Err, || count(1_000)).is_ok());
+    ///     let error = cx.limit_ops(1_000, Err, || count(1_001)).unwrap_err();
+    ///     assert!(matches!(error.kind(), ErrorKind::BudgetExceeded(_)));
+    ///
+    ///     let mut extended = 0;
+    ///     let extend = |error| {
+    ///         extended += 1;
+    ///         if extended < 3 { Ok(1_000) } else { Err(error) }
+    ///     };
+    ///     assert!(cx.limit_ops(1_000, extend, || count(2_500)).is_ok());
+    ///     assert_eq!(extended, 2);
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn limit_ops<R>(
+        &self,
+        ops: u64,
+        mut overrun: impl FnMut(Error) -> Result<u64>,
+        body: impl FnOnce() -> R,
+    ) -> R {
+        self.frame().bounded(ops, &mut overrun, body)
     }
 }
 

@@ -70,7 +70,7 @@ use crate::sched::lab::OpKind;
 use crate::sched::worker::point_at;
 use crate::scope::budget::{Budget, Standing, Suspended};
 use crate::scope::cancel::{CancelReason, CancelToken};
-use crate::scope::cx::{self, Frame};
+use crate::scope::cx::{self, Frame, Shares};
 use crate::scope::profile::{Profile, Service, Spawns, SpawnsFreely};
 use parcae_core::fair::Weight;
 use state::{ChildCost, Paid};
@@ -165,11 +165,50 @@ pub struct Nursery<'scope, 'env: 'scope, P: Profile = Service> {
     _env: PhantomData<&'env mut &'env ()>,
 }
 
+/// The core of a nursery that a task has opened, dropped with this: nothing else in the nursery is
+/// to be dropped.
+pub(crate) struct OpenCore(NonNull<NurseryCore>);
+
+impl Drop for OpenCore {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: made by `Nursery::open`, and not used after this.
+        unsafe { std::ptr::drop_in_place(self.0.as_ptr()) };
+    }
+}
+
 // SAFETY: `owner` is used by the owner alone, as `recharge` checks; the rest is made for sharing.
 unsafe impl<P: Profile> Sync for Nursery<'_, '_, P> {}
 
 impl<P: Profile> Nursery<'_, '_, P> {
+    /// Makes a nursery that the running task opens, in this memory: with these options, or a usual
+    /// one.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Cx::nursery_with`](crate::Cx::nursery_with).
+    ///
+    /// # Safety
+    ///
+    /// `place` is memory for a nursery. The rest as for [`NurseryCore::open`]; the nursery is used
+    /// by shared references until the result is dropped, and its core is dropped with that.
+    #[inline]
+    pub(crate) unsafe fn open(
+        place: *mut Self,
+        frame: &Frame,
+        opts: Option<NurseryOpts>,
+    ) -> Result<(OpenCore, Shares)> {
+        // SAFETY: fields of the memory; those that have content are written.
+        unsafe {
+            let core = &raw mut (*place).core;
+            let shares = NurseryCore::open(&mut *core.cast(), frame, opts)?;
+            (&raw mut (*place).owner).write(Some(NonNull::from(frame)));
+            Ok((OpenCore(NonNull::new_unchecked(core)), shares))
+        }
+    }
+
     /// The nursery of a core. The frame is the owner's; none if a thread owns it.
+    #[cfg_attr(not(feature = "foreign"), allow(dead_code, reason = "for owners that are threads"))]
     #[inline]
     pub(crate) fn of(core: NurseryCore, owner: Option<NonNull<Frame>>) -> Self {
         Nursery { core, owner, _profile: PhantomData, _scope: PhantomData, _env: PhantomData }

@@ -5,17 +5,18 @@ use super::recharge::{Recharge, Recharging};
 use super::tenant::OpenTenant;
 use super::{Account, ChildCost, Hook, NurseryCore, NurseryEvent};
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::lent::MaybeLent;
 use crate::base::lock::Lock;
 use crate::sched::Config;
 use crate::sched::run_queue::TenantRequest;
 use crate::sched::task::group::Group;
-use crate::sched::task::{Lane, Priority, TaskRef, Traits};
+use crate::sched::task::{Binding, Lane, Priority, TaskRef, Traits};
 use crate::sched::timers::Due;
 use crate::sched::worker::{self, Worker};
 use crate::scope::budget::{Budget, BudgetPool, OnExhausted, Slice};
 use crate::scope::cancel::{CancelNode, CancelToken, OnCancel};
-use crate::scope::cap::{CapExec, CapFs, CapNet, IoAuthority};
-use crate::scope::cx::{Frame, Shares, TaskSettings, TurnLength};
+use crate::scope::cap::{CapContext, CapExec, CapFs, CapNet, ContextNode, IoAuthority, Issuer};
+use crate::scope::cx::{Frame, Inherited, Shares, TaskSettings, TurnLength};
 use crate::scope::tally::Tallies;
 use crate::stack::StackSize;
 use parcae_core::fair::{Latency, Weight};
@@ -74,6 +75,7 @@ pub struct NurseryOpts {
     recharge: Option<Recharge>,
     share: Option<Weight>,
     latency: Option<Latency>,
+    context: Option<Arc<ContextNode>>,
 }
 
 impl NurseryOpts {
@@ -407,6 +409,39 @@ impl NurseryOpts {
         self
     }
 
+    /// Binds the tasks of the nursery, and of all nurseries inside, to a scheduling context: they
+    /// run before all others while it has budget, and not at all while it has none. They share the
+    /// budget and take turns. The body of the nursery is not inside: it is code of the task that
+    /// opens it.
+    ///
+    /// The nursery is cancelled when the context is revoked. A context that was revoked before, or
+    /// is of another runtime, is refused when the nursery is opened.
+    ///
+    /// ```
+    /// use parcae::policy::ContextOpts;
+    /// use parcae::prelude::*;
+    /// use std::time::Duration;
+    ///
+    /// let rt = Runtime::builder().deterministic(1).build()?;
+    /// let ms = Duration::from_millis;
+    /// let cap = rt.admit(ContextOpts::new(ms(1), ms(4)))?; // a quarter of a worker
+    /// let took = rt.run(|cx| {
+    ///     let began = parcae::time::now();
+    ///     cx.nursery_with(NurseryOpts::new().context(&cap), |n| {
+    ///         n.spawn(|cx| (0..3_000).try_for_each(|_| cx.checkpoint()))?.join() // 3 ms
+    ///     })?;
+    ///     Ok(parcae::time::now() - began)
+    /// })?;
+    /// assert!(took >= ms(2 * 4)); // it has waited for two replenishments
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn context(mut self, cap: &CapContext) -> NurseryOpts {
+        let node = cap.node();
+        self.tokens.push(node.token().clone());
+        self.context = Some(node);
+        self
+    }
+
     /// Whether it asks for a share of the processors.
     pub(crate) fn asks_for_share(&self) -> Option<Weight> {
         self.share.or(self.latency.map(|_| Weight::NORMAL))
@@ -429,50 +464,72 @@ impl NurseryOpts {
     }
 
     /// The core of a nursery that this task opens.
-    pub(super) fn open(self, frame: &Frame, owner: TaskRef) -> Result<(NurseryCore, Shares)> {
+    ///
+    /// # Safety
+    ///
+    /// As for [`NurseryCore::open`].
+    pub(super) unsafe fn open(
+        self,
+        frame: &Frame,
+        owner: TaskRef,
+    ) -> Result<(NurseryCore, Shares)> {
         if let Some(io) = &self.io {
             io.check_issuer(&frame.settings().issuer)?;
         }
         if let Some(recharge) = &self.recharge {
             recharge.check_issuer(&frame.settings().issuer)?;
         }
+        self.check_context(&frame.settings().issuer)?;
         let tenant = self.tenant(frame.settings())?;
         let shares = if self.budget.is_some() { Shares::Nothing } else { Shares::All };
-        let pool = frame.fund(self.budget)?;
+        let outer = frame.settings();
+        // SAFETY: as the caller says: the nursery ends before the scope that the task is in.
+        let (pool, inherited) = unsafe { (frame.fund(self.budget)?, outer.lend()) };
         let (node, grace) = frame.child_node();
-        let mut core = self.core(frame.settings(), node, pool, owner, tenant);
+        let mut core = self.core(outer, inherited, node, pool, owner, tenant);
         core.grace = grace;
         core.settings.owner = frame.record().id();
         core.outer = frame.seen().nursery.get();
         Ok((core, shares))
     }
 
+    /// Checks that a nursery of this issuer may be bound to the context, if one is named.
+    pub(crate) fn check_context(&self, issuer: &Arc<Issuer>) -> Result<()> {
+        self.context.as_ref().map_or(Ok(()), |context| context.bind(issuer))
+    }
+
     /// The core of a nursery with this pool, cancelled by this node; of no task.
     pub(crate) fn core(
         self,
         outer: &TaskSettings,
+        inherited: Inherited,
         node: Arc<CancelNode>,
-        pool: Arc<BudgetPool>,
+        pool: MaybeLent<Arc<BudgetPool>>,
         owner: TaskRef,
         tenant: Option<OpenTenant>,
     ) -> NurseryCore {
         let waits = self.recharge.as_ref().map(|_| OnExhausted::Suspend);
         let on_exhausted = self.on_exhausted.or(waits).unwrap_or(outer.on_exhausted);
         let index = tenant.as_ref().map_or(outer.tenant, |tenant| tenant.index);
+        let context = self.context.as_ref().map(|context| context.index()).or(outer.context);
         let grant = self.slice.map_or(outer.child_grant, Slice::named).under(on_exhausted);
         // A task further down that draws on this budget is this host's concern.
-        let hook = self.on_event.clone().or_else(|| outer.on_exhausted_child.clone());
+        let hook = match &self.on_event {
+            None => inherited.on_exhausted_child,
+            hook => MaybeLent::own(hook.clone()),
+        };
         let on_exhausted_child = match self.recharge {
             None => hook,
             Some(recharge) => {
+                let hook = hook.clone();
                 let account = Account::of(outer, &pool);
                 let recharging = Recharging::new(recharge, account, outer.shared.now());
-                Some(Hook::new(move |event| {
+                MaybeLent::own(Some(Hook::new(move |event| {
                     recharging.arm();
                     if let Some(hook) = &hook {
                         hook.call(event);
                     }
-                }))
+                })))
             }
         };
         let child_cost = match pool.is_unlimited() && self.child_budget.is_none() {
@@ -487,30 +544,38 @@ impl NurseryOpts {
             tally: outer.tally.as_ref().and_then(|_| tally()),
             nursery,
             owner: 0,
-            shared: Arc::clone(&outer.shared),
+            shared: inherited.shared,
             node,
             default_grant: pool.default_grant(grant.most()),
             pool,
             grant,
             child_grant: grant,
-            issuer: Arc::clone(&outer.issuer),
+            issuer: inherited.issuer,
             io: match self.io {
-                Some(io) => Some(Arc::new(io.inside(outer.io.as_ref()))),
-                None => outer.io.clone(),
+                Some(io) => MaybeLent::own(Some(Arc::new(io.inside(outer.io.as_ref())))),
+                None => inherited.io,
             },
             on_exhausted,
             on_exhausted_child,
             interval: outer.interval,
             preempt: outer.preempt,
-            turns: TurnLength::of(outer.preempt, index, &outer.shared),
+            turns: match context {
+                Some(_) => TurnLength::Cut,
+                None => TurnLength::of(outer.preempt, index, &outer.shared),
+            },
             tenant: index,
-            reports: outer.reports || index.is_tenant(),
+            context,
+            reports: outer.reports || index.is_tenant() || context.is_some(),
             name: self.name,
         };
         let traits = Traits {
-            lane: if index.is_tenant() { Lane::TenantNormal } else { Lane::Normal }
-                .with_priority(self.priority.unwrap_or(Priority::Normal)),
-            migratable: false,
+            lane: match context {
+                Some(_) => Lane::Realtime,
+                None if index.is_tenant() => Lane::TenantNormal,
+                None => Lane::Normal,
+            }
+            .with_priority(self.priority.unwrap_or(Priority::Normal)),
+            binding: context.map_or(Binding::STAYS, Binding::to),
             stack: self.stack_size.unwrap_or(outer.shared.config.stack_size),
         };
         let expire = |time| {
@@ -551,6 +616,7 @@ impl NurseryOpts {
             cancelled_at: Lock::new(Vec::new()),
             ended: OnceLock::new(),
             outer: None,
+            _context: self.context,
         }
     }
 }

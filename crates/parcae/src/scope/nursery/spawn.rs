@@ -11,7 +11,8 @@ use crate::sched::task::state::RecordHandle;
 use crate::sched::task::{Outcome, Placement, Start, Task, TaskRef, Traits};
 use crate::sched::worker;
 use crate::scope::budget::{Budget, Ceiling};
-use crate::scope::cap::{CapSpawn, TaskPermit};
+use crate::scope::cancel::OnCancel;
+use crate::scope::cap::{CapSpawn, ContextNode, TaskPermit};
 use crate::scope::cx::{self, Cx, Frame, Origin, PoolOwner, TaskSettings};
 use crate::scope::errand::Errand;
 use crate::scope::life::{self, Birth, Ending, Leaving};
@@ -167,6 +168,8 @@ pub(super) struct Extra {
     /// A budget of its own.
     pub(super) own: Option<TaskSettings>,
     pub(super) permit: Option<TaskPermit>,
+    /// The context that it is bound to alone, kept until it has ended; and what cancels it then.
+    pub(super) bound: Option<(Arc<ContextNode>, OnCancel)>,
 }
 
 /// How a child is scheduled.
@@ -211,7 +214,8 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
             Paid::Default => {}
             Paid::Other(account) => {
                 let origin = Origin { name: None, spawned_at };
-                let extra = Extra { origin, account, own: None, permit: by.into_permit() };
+                let permit = by.into_permit();
+                let extra = Extra { origin, account, own: None, permit, bound: None };
                 return self.start_extended(Scheduling::of(&self.core), extra, child);
             }
             Paid::Named => {
@@ -278,14 +282,27 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
         permit: Option<TaskPermit>,
     ) -> Result<(Scheduling, Extra)> {
         let (core, settings) = (&self.core, &self.core.settings);
-        let own = NamedBudget::of(settings, opts.budget.or(core.child_budget), ceiling);
+        if let Some(context) = &opts.context {
+            context.bind(&settings.issuer)?;
+        }
+        // One that is bound by itself has settings of its own, hence a pool.
+        let drawing = opts.context.as_ref().map(|_| Budget::UNLIMITED);
+        let budget = opts.budget.or(core.child_budget).or(drawing);
+        let own = NamedBudget::of(settings, budget, ceiling);
         let first = own.map_or(settings.grant, |own| own.first);
         let account = core.or_ask_all(|| settings.pool.spawn(first))?;
-        let own = own.map(|own| settings.with_budget(own, account));
+        let mut own = own.map(|own| settings.with_budget(own, account));
+        let bound = match (&mut own, opts.context.clone()) {
+            (Some(own), Some(context)) => {
+                let follow = own.bind(&context);
+                Some((context, follow))
+            }
+            _ => None,
+        };
         let traits = opts.traits(core.traits);
         let how = Scheduling { traits, placement: opts.placement };
         let origin = Origin { name: opts.name, spawned_at: Location::caller() };
-        Ok((how, Extra { origin, account, own, permit }))
+        Ok((how, Extra { origin, account, own, permit, bound }))
     }
 
     fn start_extended<T, F>(
@@ -304,7 +321,7 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
         let task = self.submit(how, &account, move |record, start| {
             // SAFETY: a child of this nursery.
             let core = unsafe { NurseryCore::of(record) };
-            let Extra { origin, account, own, permit } = *extra;
+            let Extra { origin, account, own, permit, bound } = *extra;
             match own {
                 None => {
                     let (settings, pool_owner) = (&core.settings, PoolOwner::Nursery);
@@ -338,7 +355,7 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
                     settle_own(core, &own, account);
                 }
             }
-            drop(permit);
+            drop((permit, bound));
         })?;
         Ok(TaskHandle::new(task, &self.core, pool))
     }
@@ -387,7 +404,7 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
     {
         let Scheduling { traits, placement } = how;
         let core = NonNull::from(&self.core).cast::<Group>();
-        let (pool, shared) = (&self.core.settings.pool, &self.core.settings.shared);
+        let (pool, shared) = (&*self.core.settings.pool, &self.core.settings.shared);
         let place = cx::Here::new();
         match place.frame() {
             Some(frame) if !Arc::ptr_eq(frame.pool(), pool) => {

@@ -1,8 +1,9 @@
 //! Options of tasks, and the budget of a task that has one of its own.
 
-use crate::sched::task::{Placement, Priority, Traits};
+use crate::sched::task::{Binding, Lane, Placement, Priority, Traits};
 use crate::scope::budget::UNLIMITED;
 use crate::scope::budget::{Budget, Ceiling, OnExhausted, Shortfall, Slice};
+use crate::scope::cap::{CapContext, ContextNode};
 use crate::scope::cx::TaskSettings;
 use crate::stack::StackSize;
 use std::sync::Arc;
@@ -30,6 +31,7 @@ pub struct SpawnOpts {
     pub(crate) budget: Option<Budget>,
     pub(super) placement: Placement,
     migratable: bool,
+    pub(crate) context: Option<Arc<ContextNode>>,
 }
 
 impl SpawnOpts {
@@ -91,12 +93,28 @@ impl SpawnOpts {
         self
     }
 
+    /// Binds the task, and the tasks of all nurseries that it opens, to a scheduling context: they
+    /// run before all others while it has budget, and not at all while it has none. The task starts
+    /// on the worker of the context. Another context of the nursery does not apply to it.
+    ///
+    /// The task is cancelled when the context is revoked. A context that was revoked before, or is
+    /// of another runtime, is refused by the spawn. A root task cannot be bound.
+    pub fn context(mut self, cap: &CapContext) -> SpawnOpts {
+        self.context = Some(cap.node());
+        self
+    }
+
     /// The scheduling traits, with these options applied.
     pub(crate) fn traits(&self, usual: Traits) -> Traits {
+        let lane = self.priority.map_or(usual.lane, |priority| usual.lane.with_priority(priority));
+        let context = self.context.as_ref().map(|context| context.index());
         Traits {
-            lane: self.priority.map_or(usual.lane, |priority| usual.lane.with_priority(priority)),
+            lane: if context.is_some() { Lane::Realtime } else { lane },
             stack: self.stack_size.unwrap_or(usual.stack),
-            migratable: self.migratable,
+            binding: match context {
+                Some(context) => Binding::to(context),
+                None => usual.binding.moving(self.migratable),
+            },
         }
     }
 

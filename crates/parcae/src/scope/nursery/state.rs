@@ -5,17 +5,20 @@ use super::failures::{FailureSum, Failures, Keep};
 use super::tenant::OpenTenant;
 use super::{Hook, NurseryEvent, NurseryOpts, NurseryState, OnFailure};
 use crate::base::error::{Error, ErrorKind, Rank, Result};
+use crate::base::lent::MaybeLent;
 use crate::base::lock::Lock;
 use crate::sched::Shared;
 use crate::sched::lab::OpKind;
 use crate::sched::task::group::Group;
-use crate::sched::task::{Task, Traits};
+use crate::sched::task::{Binding, Lane, Task, TaskRef, Traits};
 use crate::sched::timers::ArmedTimer;
-use crate::sched::worker;
+use crate::sched::worker::{self, Worker};
 use crate::scope::budget::{Budget, Shortfall};
 use crate::scope::cancel::{CancelReason, OnCancel};
+use crate::scope::cap::ContextNode;
 use crate::scope::cx::{Frame, Grace, Shares, TaskSettings};
 use crate::wait::Why;
+use std::mem::MaybeUninit;
 use std::panic::Location;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -82,6 +85,8 @@ pub(crate) struct NurseryCore {
     pub(crate) ended: OnceLock<Option<CancelReason>>,
     /// The next nursery of the same owner, further out.
     pub(super) outer: Option<NonNull<NurseryCore>>,
+    /// The context that its tasks are bound to, kept until they have ended.
+    pub(super) _context: Option<Arc<ContextNode>>,
 }
 
 // SAFETY: `outer` points to a core further out on the owner's stack, and is read by the owner and
@@ -106,18 +111,122 @@ impl NurseryCore {
         }
     }
 
-    /// The core of a nursery that the running task opens.
-    pub(crate) fn open(frame: &Frame, opts: NurseryOpts) -> Result<(NurseryCore, Shares)> {
+    /// Makes the core of a nursery that the running task opens: with these options, or a usual one.
+    ///
+    /// # Safety
+    ///
+    /// Before the task leaves the scope that it is in now, the core is dropped, and nothing of it
+    /// is used any more: the settings outside lend it theirs.
+    pub(crate) unsafe fn open(
+        place: &mut MaybeUninit<NurseryCore>,
+        frame: &Frame,
+        opts: Option<NurseryOpts>,
+    ) -> Result<Shares> {
         if std::thread::panicking() {
             return Err(Error::new(ErrorKind::Unwinding));
         }
         frame.check_cancelled()?;
         // This task and no other, even if the `Cx` was smuggled to another task on the same thread.
-        let running = worker::with_current(worker::Worker::task).flatten();
+        let running = worker::with_current(Worker::task).flatten();
         let Some(owner) = running.filter(|task| task.task == frame.task()) else {
             return Err(Error::new(ErrorKind::NurseryNotActive));
         };
-        opts.open(frame, owner)
+        let outer = frame.settings();
+        let usual = frame.pool().is_unlimited()
+            && !frame.is_in_shield()
+            && outer.tally.is_none()
+            && outer.context.is_none();
+        match opts {
+            None if usual => {
+                // SAFETY: as the caller says.
+                unsafe { NurseryCore::init_usual(place, frame, owner) };
+                Ok(Shares::All)
+            }
+            opts => {
+                // SAFETY: as the caller says.
+                let (core, shares) = unsafe { opts.unwrap_or_default().open(frame, owner)? };
+                place.write(core);
+                Ok(shares)
+            }
+        }
+    }
+
+    /// Makes the core of a nursery with default options in its place, where nothing is counted.
+    /// The same as `NurseryOpts::core` does for all nurseries, which is many times as long. Each
+    /// field is written by itself: a core that is returned by value is built elsewhere and copied.
+    ///
+    /// # Safety
+    ///
+    /// As for [`open`](NurseryCore::open). The pool of the frame is not limited, and the task is in
+    /// no shield and on no scheduling context.
+    #[inline(never)]
+    unsafe fn init_usual(place: &mut MaybeUninit<NurseryCore>, frame: &Frame, owner: TaskRef) {
+        /// Every field once: the pattern does not compile if one is missing.
+        macro_rules! write {
+            ($type:ident $([$done:ident])? at $place:expr; $($field:ident: $value:expr,)*) => {{
+                let _all = |all: &$type| {
+                    let $type { $($done: _,)? $($field: _,)* } = all;
+                };
+                let place: *mut $type = $place;
+                // SAFETY: a field of memory for the type.
+                $(unsafe { (&raw mut (*place).$field).write($value) };)*
+            }};
+        }
+        let outer = frame.settings();
+        // SAFETY: as the caller says: the nursery ends before the scope that the task is in.
+        let (inherited, pool) = unsafe { (outer.lend(), MaybeLent::copy_of(frame.pool())) };
+        let node = frame.token_node().child();
+        let grant = outer.child_grant.under(outer.on_exhausted);
+        let lane = if outer.tenant.is_tenant() { Lane::TenantNormal } else { Lane::Normal };
+        let in_lab = outer.shared.lab.is_some();
+        let core = place.as_mut_ptr();
+        // SAFETY: a field of the memory.
+        let settings = unsafe { &raw mut (*core).settings };
+        write! { TaskSettings at settings;
+            nursery: worker::with_current(Worker::fresh_id).unwrap_or(0),
+            owner: frame.record().id(),
+            shared: inherited.shared,
+            node: node,
+            pool: pool,
+            grant: grant,
+            default_grant: Budget::UNLIMITED,
+            child_grant: grant,
+            issuer: inherited.issuer,
+            io: inherited.io,
+            on_exhausted: outer.on_exhausted,
+            on_exhausted_child: inherited.on_exhausted_child,
+            interval: outer.interval,
+            preempt: outer.preempt,
+            turns: outer.turns,
+            tenant: outer.tenant,
+            context: None,
+            reports: outer.reports,
+            name: None,
+            tally: None,
+        }
+        write! { NurseryCore [settings] at core;
+            group: Group::of_tenant(owner, outer.tenant),
+            tenant: None,
+            on_failure: OnFailure::FailFast,
+            traits: Traits {
+                lane,
+                binding: Binding::STAYS,
+                stack: outer.shared.config.stack_size,
+            },
+            failures: Failures::new(),
+            closing: AtomicBool::new(false),
+            winding_down: AtomicBool::new(false),
+            deadline: None,
+            grace: None,
+            tokens: Vec::new(),
+            child_budget: None,
+            child_cost: if in_lab { ChildCost::Watched } else { ChildCost::Free },
+            on_event: None,
+            cancelled_at: Lock::new(Vec::new()),
+            ended: OnceLock::new(),
+            outer: frame.seen().nursery.get(),
+            _context: None,
+        }
     }
 
     /// Closes the nursery and waits for its children. Called by the owner.

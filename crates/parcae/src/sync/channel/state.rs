@@ -44,6 +44,14 @@
 //! | `Granted(Own)` | moved away | at its address, unless it is a watcher |
 //! | `Granted(Closed)`, `Lost`, removed | at its address | – |
 //!
+//! # Cache lines
+//!
+//! A processor that takes the lock of a channel which another one has used last takes the lines of
+//! its state too, one after the other. So the state is laid out by how often it is written
+//! ([`ChannelCore`]): the lock, the buffer and the queue of receivers share one line, the only one
+//! that moves as long as no sender waits. The next line has fields that are read only: `closed`,
+//! the capacity, and the queue of senders while it is empty. Counts of handles are on neither.
+//!
 //! # Rejected
 //!
 //! Waking a receiver to *look again* instead of handing it the value: another receiver may take the
@@ -60,21 +68,35 @@ use crate::sched::worker::Worker;
 use crate::wait::{CaseClaim, Claim, Grant, Queue, WaitNode, Waitable, Wake, Wakes, wake_all};
 use std::ptr::{self, NonNull};
 
-/// A channel, shared by both ends.
+/// A channel, shared by both ends. The header says why the order of the fields matters, here and in
+/// the state.
+#[repr(C, align(64))]
 pub(crate) struct ChannelCore<T, W> {
     state: Lock<ChannelState<T, W>>,
     capacity: usize,
     overflow: Overflow,
 }
 
+#[repr(C)]
 struct ChannelState<T, W> {
     buffer: Buffer<T>,
-    senders: Queue<W, ValueAddress<T>>,
     receivers: Queue<W, ValueAddress<T>>,
+    senders: Queue<W, ValueAddress<T>>,
     closed: Option<Closed>,
     /// Values dropped because the buffer was full, see [`Overflow::DropOld`].
     dropped: u64,
 }
+
+#[cfg(all(target_pointer_width = "64", not(loom)))]
+const _: () = {
+    const LOCK: usize = size_of::<usize>();
+    const LINE: usize = 64;
+    assert!(std::mem::offset_of!(ChannelCore<u64, ()>, state) == 0);
+    let receivers = LOCK + std::mem::offset_of!(ChannelState<u64, ()>, receivers);
+    assert!(receivers + Queue::<(), ValueAddress<u64>>::LINKS <= LINE, "on the first line");
+    assert!(LOCK + std::mem::offset_of!(ChannelState<u64, ()>, senders) >= LINE);
+    assert!(std::mem::offset_of!(ChannelCore<u64, ()>, capacity) < 2 * LINE);
+};
 
 /// Address of a sender's value, or of a receiver's memory for one. `None` for a watcher.
 pub(crate) struct ValueAddress<T>(Option<NonNull<T>>);

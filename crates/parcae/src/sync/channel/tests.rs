@@ -1,6 +1,7 @@
 //! Channels under the deterministic executor with many seeds, on worker threads, and on plain
 //! threads.
 
+mod apart;
 mod basics;
 mod budgets;
 pub(crate) mod cancelling;

@@ -43,6 +43,28 @@ pub fn now() -> Instant {
     }
 }
 
+/// Whether a point in time has passed. In a task it reads no clock while that is more than about a
+/// millisecond away.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// let soon = parcae::time::now() + Duration::from_millis(3);
+/// assert!(!parcae::time::has_passed(soon + Duration::from_secs(60)));
+/// parcae::time::sleep(Duration::from_millis(3))?;
+/// assert!(parcae::time::has_passed(soon));
+/// # Ok::<(), parcae::Error>(())
+/// ```
+pub fn has_passed(at: Instant) -> bool {
+    match cx::Here::new().frame() {
+        Some(frame) => {
+            let shared = &frame.settings().shared;
+            !shared.seems_far(shared.nanos(at)) && at <= shared.now_instant()
+        }
+        None => at <= Instant::now(),
+    }
+}
+
 /// Sleeps for a time. Parks the task, or blocks a thread that runs no task.
 ///
 /// A checkpoint, which charges one op and lets other tasks run, even if the time is zero:

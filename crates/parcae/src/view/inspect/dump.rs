@@ -1,7 +1,7 @@
 //! All tasks of a runtime, as text and as JSON.
 
 use super::look::{self, Stacks};
-use super::{Children, TaskSnapshot};
+use super::{Children, Description, TaskSnapshot, described};
 use crate::base::error::TaskId;
 use crate::base::json;
 use crate::sched::Shared;
@@ -36,6 +36,8 @@ pub struct Dump {
     /// The tenants, as in [`Snapshot::tenants`](crate::stats::Snapshot::tenants); none if no
     /// nursery has ever had a share.
     pub tenants: Vec<TenantFigures>,
+    /// Parts of the program that describe themselves, see [`Cx::describe`](crate::Cx::describe).
+    pub parts: Vec<Description>,
     shown: Shown,
 }
 
@@ -43,7 +45,7 @@ impl Dump {
     pub(crate) fn of(shared: &Shared) -> Dump {
         let mut tasks = look::all(shared, Stacks::Walked);
         name_running(shared, &mut tasks);
-        Dump::with(shared, tasks)
+        Dump::with(shared, tasks, described::IN_A_DUMP)
     }
 
     /// A dump without backtraces.
@@ -51,16 +53,16 @@ impl Dump {
         let mut tasks = Dump::tasks_of(shared);
         name_running(shared, &mut tasks);
         tasks.iter_mut().for_each(|task| task.frames = Frames::default());
-        Dump::with(shared, tasks)
+        Dump::with(shared, tasks, described::IN_A_LIST)
     }
 
-    fn with(shared: &Shared, mut tasks: Vec<TaskSnapshot>) -> Dump {
+    fn with(shared: &Shared, mut tasks: Vec<TaskSnapshot>, items: usize) -> Dump {
         tasks.sort_by_key(|task| task.id);
         let (workers, root) = (shared.worker_stats(), look::root(shared));
         let descriptors = shared.remotes.iter().take(workers.len());
         let descriptors = descriptors.map(|remote| remote.poller.describe()).collect();
-        let tenants = tenants::of(shared);
-        Dump { tasks, workers, root, descriptors, tenants, shown: Shown::default() }
+        let (tenants, parts) = (tenants::of(shared), described::of(shared, items));
+        Dump { tasks, workers, root, descriptors, tenants, parts, shown: Shown::default() }
     }
 
     /// The tasks alone, without backtraces.
@@ -104,6 +106,10 @@ impl Dump {
     ///             "suspended": 0 },
     ///   "tenants": [ { "tenant": "paid", "number": 1, "weight": 2048, "wanted": 0.5,
     ///                  "feasible": 0.5, "got": 0.48, "ran": 12000000, … } ],
+    ///   "parts": [ { "title": "actors `shop`", "figures": { "restarts left": 9, … },
+    ///                "items": [ { "depth": 0, "title": "actor `till`", "state": "waiting",
+    ///                             "task": 7, "label": "0.7", "figures": { "queued": 0, … },
+    ///                             "notes": [ "…" ] } ], "left_out": 0 } ],
     ///   "tasks": [ { "id": 7, "label": "0.7", "name": "…", "state": "waiting", "worker": 0,
     ///                "nursery": 5, "owner": 1,
     ///                "spawned_at": "src/main.rs:7:9", "age_ms": 12,
@@ -129,6 +135,7 @@ impl Dump {
             nursery_json(object.field("root"), root);
         }
         tenants::write(&mut object, &self.tenants);
+        described::write(&mut object, &self.parts);
         let task = |out: &mut String, task| task_json(out, task, self.shown);
         object.list("tasks", &self.tasks, task).end();
         out
@@ -308,7 +315,7 @@ fn summary(task: &TaskSnapshot) -> String {
 }
 
 /// The components of a budget that are counted.
-fn left(budget: Option<Budget>) -> String {
+pub(super) fn left(budget: Option<Budget>) -> String {
     let counted: Vec<String> = budget
         .into_iter()
         .flat_map(named)
@@ -432,6 +439,7 @@ impl fmt::Display for Dump {
         for tenant in &self.tenants {
             writeln!(f, "{}", tenant_line(tenant))?;
         }
+        described::print(f, &self.parts, &self.tasks)?;
         let shown = if f.alternate() { Shown::All } else { self.shown };
         let mut tree = Tree::new(&self.tasks, shown);
         for task in tree.tasks.iter().filter(|task| task.spawned_at.is_some()) {

@@ -51,6 +51,7 @@
 //! It is never taken for a deadlock.
 
 mod deadlock;
+pub(super) mod described;
 mod dump;
 mod graph;
 mod look;
@@ -59,6 +60,7 @@ mod signal;
 mod tests;
 
 pub use crate::base::error::DeadlockReport;
+pub use crate::scope::described::{Describe, DescribedItem, Description};
 pub use crate::stack::frames::{Frames, Function};
 pub use deadlock::{Certainty, Deadlock, OnDeadlock};
 pub(crate) use deadlock::{Detector, PAUSE, act, all_asleep, some_asleep};

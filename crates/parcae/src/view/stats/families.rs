@@ -53,7 +53,27 @@ pub(super) fn all(snapshot: &Snapshot) -> Vec<Family> {
     workers(snapshot, &mut families);
     nurseries(snapshot, &mut families);
     super::tenants::families(snapshot, &mut families);
+    parts(snapshot, &mut families);
     families
+}
+
+/// The figures of the program's own parts.
+fn parts(snapshot: &Snapshot, families: &mut Vec<Family>) {
+    if snapshot.parts.is_empty() {
+        return;
+    }
+    let samples = snapshot.parts.iter().flat_map(|part| {
+        let sample = |&(figure, value): &(&str, u64)| {
+            (vec![("part", part.title.clone()), ("figure", figure.to_owned())], value as f64)
+        };
+        part.figures.iter().map(sample)
+    });
+    families.push(Family {
+        name: "parcae_part".into(),
+        help: "A figure of a part of the program that describes itself.",
+        kind: FamilyKind::Gauge,
+        samples: samples.collect(),
+    });
 }
 
 fn one(name: &str, help: &'static str, value: f64) -> Family {

@@ -54,7 +54,9 @@ use crate::base::json::JsonObject;
 use crate::sched::Shared;
 use crate::sched::events::Rate;
 use crate::scope::budget::Budget;
+use crate::scope::described::Description;
 use crate::scope::tally::{Tallies, TallyEntry, TallyKey};
+use crate::view::inspect::described;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -92,6 +94,9 @@ pub struct Snapshot {
     pub tenants: Vec<TenantFigures>,
     /// Work of the runtime itself since the first share was given: timers, polls, the monitor.
     pub upkeep: Upkeep,
+    /// Parts of the program that describe themselves, see [`Cx::describe`](crate::Cx::describe):
+    /// their figures, without items.
+    pub parts: Vec<Description>,
     /// Time from ready to running, if times are measured.
     pub wake_to_run: Histogram,
     /// Length of turns: from running to yield, wait or end, if times are measured.
@@ -220,6 +225,7 @@ impl Snapshot {
             },
             tenants,
             upkeep,
+            parts: described::of(shared, 0),
             wake_to_run: Histogram::of(tracer.times.iter().map(|times| &times.wakes), rate),
             run_length: Histogram::of(tracer.times.iter().map(|times| &times.runs), rate),
         }
@@ -267,6 +273,7 @@ impl Snapshot {
         });
         tenants::write(&mut all, &self.tenants);
         tenants::write_upkeep(&mut all, &self.upkeep);
+        described::write(&mut all, &self.parts);
         for (name, histogram) in
             [("wake_to_run", &self.wake_to_run), ("run_length", &self.run_length)]
         {

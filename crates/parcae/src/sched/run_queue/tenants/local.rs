@@ -58,6 +58,8 @@ struct TenantTurn {
     ops: u64,
     /// The rest of the request at its beginning, in the unit of charges.
     rest: u64,
+    /// The length of the requests of the tenant.
+    slice: u32,
     began: Nanos,
     /// Picks since it began.
     picks: u32,
@@ -130,6 +132,7 @@ impl FairWorker {
                 used: 0,
                 ops: 0,
                 rest: 0,
+                slice: 0,
                 began: 0,
                 picks: 0,
                 preempted: false,
@@ -390,6 +393,19 @@ impl FairWorker {
         }
     }
 
+    /// Wakes the tenants that have a task in a queue that all workers share, in the middle of a
+    /// turn.
+    pub(super) fn look_at_queues(&mut self, table: &TenantTable) {
+        for tenant in table.tenants() {
+            if table.slots[tenant].queue.waiting() > 0 {
+                self.meet(table, tenant);
+                if self.rouse(tenant) {
+                    self.turn.preempted = true;
+                }
+            }
+        }
+    }
+
     /// The tenant that runs next.
     pub(super) fn pick(&mut self) -> Option<usize> {
         let leaf = self.fair.pick()?;
@@ -421,11 +437,18 @@ impl FairWorker {
             used: 0,
             ops: ops.max(1),
             rest,
+            slice: self.slice_of(tenant),
             began: now,
             picks: 0,
             preempted: false,
             late: false,
         };
+    }
+
+    /// The length of the requests of a tenant.
+    fn slice_of(&self, tenant: usize) -> u32 {
+        let view = self.fair.view(self.members[tenant].leaf);
+        view.map_or(u32::MAX, |view| u32::try_from(view.slice).unwrap_or(u32::MAX))
     }
 
     /// A task of a tenant, or of the default entity, runs although the fair queue has found none.
@@ -440,11 +463,13 @@ impl FairWorker {
     // ----- runs of tasks ----------------------------------------------------------------
 
     /// A task was picked, which has so many ops left in its turn.
-    pub(super) fn run_begins(&mut self, task: NonNull<Task>, left: u64) {
+    /// Returns the length of the requests of its tenant.
+    pub(super) fn run_begins(&mut self, task: NonNull<Task>, left: u64) -> u32 {
         if self.running.is_some() {
             self.turn.used += LEAST_RUN; // the last task has ended, uncounted
         }
         (self.running, self.left) = (Some(task), left);
+        self.turn.slice
     }
 
     /// The task that was picked leaves, with so many ops left in its turn.

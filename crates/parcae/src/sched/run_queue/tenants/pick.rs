@@ -6,6 +6,7 @@ use super::{DEFAULT, FairWorker, UpkeepKind};
 use crate::base::time::Nanos;
 use crate::sched::queue::Chain;
 use crate::sched::task::{Lane, Priority, Task};
+use crate::sched::timers::NEVER;
 use std::ptr::NonNull;
 
 impl RunQueue {
@@ -58,6 +59,7 @@ impl RunQueue {
             if let Some(task) = self.pop_of(tenant, table, hooks) {
                 // SAFETY: as above.
                 unsafe { self.fair(table).begin_turn(tenant, now) };
+                hooks.look_up_at(NEVER);
                 return Some(self.run_begins(task, table, hooks));
             }
             // SAFETY: as above.
@@ -98,7 +100,8 @@ impl RunQueue {
         // SAFETY: picked, hence ours; the reference ends with the statement.
         unsafe {
             let left = hooks.ops_left(task.as_ref());
-            self.fair(table).run_begins(task, left);
+            let slice = self.fair(table).run_begins(task, left);
+            self.all().running.begins(self.worker, task, slice);
         }
         task
     }
@@ -141,7 +144,7 @@ impl RunQueue {
         }
     }
 
-    /// A task of a tenant was woken on this worker, which alone may run it.
+    /// A task of a tenant, or one with a context, was woken on this worker, which alone may run it.
     ///
     /// # Safety
     ///
@@ -152,6 +155,10 @@ impl RunQueue {
         task: NonNull<Task>,
         lane: Lane,
     ) {
+        if lane == Lane::Realtime {
+            // SAFETY: as the caller says.
+            return unsafe { self.push_realtime(task) };
+        }
         // SAFETY: as the caller says; the references end with their statements.
         unsafe {
             match self.all().tenants() {
@@ -212,23 +219,38 @@ impl RunQueue {
     }
 
     /// The task that was picked leaves its stack or has ended, with so many ops left in its turn.
-    pub(crate) fn tenant_run_ends(&self, left: u64) {
+    pub(in crate::sched::run_queue) fn tenant_run_ends(&self, left: u64) {
         self.with_fair(|fair| fair.run_ends(left));
     }
 
     /// The running task begins a turn of at most so many ops; returns how many it gets.
-    pub(crate) fn task_turn_begins(&self, most: u64) -> u64 {
+    pub(in crate::sched::run_queue) fn tenant_task_turn_begins(&self, most: u64) -> u64 {
         self.with_fair(|fair| fair.task_turn_begins(most)).unwrap_or(most)
     }
 
     /// The running task has used ops beyond its turn.
-    pub(crate) fn overran(&self, ops: u64) {
+    pub(crate) fn overran(&self, ops: u64, hooks: &impl PickHooks) {
+        if self.all().realtime().is_some() {
+            hooks.pass(ops);
+        }
         self.with_fair(|fair| fair.overran(ops));
     }
 
     /// Whether the running task should let another tenant run.
-    pub(crate) fn is_preempted(&self) -> bool {
-        self.with_fair(|fair| fair.is_preempted()).unwrap_or(false)
+    pub(in crate::sched::run_queue) fn is_preempted(&self) -> bool {
+        let Some(table) = self.all().tenants() else { return false };
+        self.sort_tenants(table);
+        self.with_fair(|fair| {
+            fair.look_at_queues(table);
+            fair.is_preempted()
+        })
+        .unwrap_or(false)
+    }
+
+    /// The worker has run a task on a context for so long: the tenant whose turn it is does not pay
+    /// for it.
+    pub(in crate::sched::run_queue) fn spent_on_context(&self, took: Nanos) {
+        self.with_fair(|fair| fair.spend_outside(took));
     }
 
     /// Whether no task is in a chain of a tenant.

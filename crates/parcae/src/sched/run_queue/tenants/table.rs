@@ -236,17 +236,32 @@ impl TenantTable {
         self.changes.fetch_add(1, Ordering::Release); // pairs with the Acquire of `changes`
     }
 
-    /// Adds a task that any worker may run.
+    /// Adds a task that any worker may run. Returns the slice of its tenant, if it is the first one
+    /// there.
     ///
     /// # Safety
     ///
     /// As for [`Inject::push`]; the task is one of a tenant.
-    pub(in crate::sched::run_queue) unsafe fn push(&self, task: NonNull<Task>) {
+    pub(in crate::sched::run_queue) unsafe fn push(&self, task: NonNull<Task>) -> Option<u32> {
         // SAFETY: as the caller says. The task is in no queue yet, so its group waits for it.
         unsafe {
             let (tenant, lane) = (tenant_of(task), task.as_ref().traits.get().lane);
-            self.slots[tenant].queue.push(lane.priority() as usize, task);
+            let slot = &self.slots[tenant];
+            let is_first = slot.queue.waiting() == 0;
+            slot.queue.push(lane.priority() as usize, task);
+            // Relaxed: as `TenantSlot::identity`, or released by `changed`.
+            is_first.then(|| slot.slice.load(Ordering::Relaxed))
         }
+    }
+
+    /// The slice of the tenant of a task.
+    ///
+    /// # Safety
+    ///
+    /// As for [`tenant_of`].
+    pub(in crate::sched::run_queue) unsafe fn slice_of(&self, task: NonNull<Task>) -> u32 {
+        // SAFETY: as the caller says. Relaxed: as in `push`.
+        unsafe { self.slots[tenant_of(task)].slice.load(Ordering::Relaxed) }
     }
 
     /// Whether a task waits that any worker may run. True for every push that happened before.

@@ -22,8 +22,8 @@ impl Frame {
     }
 
     /// Ops that are left in the turn.
-    pub(super) fn ops_left(&self) -> u64 {
-        self.slice.get() + self.turn.get()
+    pub(in crate::scope::cx) fn ops_left(&self) -> u64 {
+        self.slice.get() + self.turn.get() + self.turn_aside()
     }
 
     /// The rest of the account, the slice and the memory included.
@@ -56,6 +56,7 @@ impl Frame {
 
     /// Takes `cost` off the account, all or nothing; draws more as the policy says.
     pub(crate) fn charge(&self, cost: Budget) -> Result<()> {
+        self.ensure_bound(cost.ops)?;
         loop {
             let mut balance = self.balance();
             match balance.charge(cost) {
@@ -168,6 +169,7 @@ impl Frame {
         let turn = self.turn.get() + self.slice.take();
         if ops > turn {
             worker::turn::overran(ops - turn);
+            self.take_beyond(ops - turn);
         }
         self.turn.set(turn.saturating_sub(ops));
         self.account.set(balance);
@@ -224,7 +226,7 @@ impl Frame {
 
     /// Whether the task draws on a pool that it has funded itself.
     pub(super) fn draws_on_its_own(&self) -> bool {
-        !std::ptr::eq(self.pool(), &self.settings().pool)
+        !std::ptr::eq(self.pool(), &*self.settings().pool)
     }
 }
 

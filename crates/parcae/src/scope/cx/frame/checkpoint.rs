@@ -4,6 +4,7 @@ use super::{Frame, Preempt, TurnLength};
 use crate::base::error::Result;
 use crate::base::shim::atomic::Ordering;
 use crate::sched::lab::{self, CheckpointFault};
+use crate::sched::run_queue::LookUp;
 use crate::sched::worker::{self, Worker};
 use crate::scope::budget::{Budget, Resource, Shortfall, UNLIMITED};
 
@@ -48,6 +49,7 @@ impl Frame {
         if !(is_end && is_plain && (1..=account.ops).contains(&turn))
             || self.is_asked_to_end()
             || self.overdraft() != 0
+            || self.bound.get().is_some()
             || !worker::turn::goes_on()
         {
             return false;
@@ -67,8 +69,10 @@ impl Frame {
         }
         self.record().signal.take();
         self.stay_on_the_slow_path();
-        if worker::turn::is_preempted() {
-            self.yield_to_others();
+        match worker::turn::look_up(self.ops_left()) {
+            LookUp::GoOn => {}
+            LookUp::Cut(ops) => self.shorten_turn(ops),
+            LookUp::Yield => self.yield_to_others(),
         }
         self.try_checkpoint_slow().inspect_err(|_| self.yield_to_others())
     }
@@ -95,7 +99,10 @@ impl Frame {
         self.pay_for_memory()?;
         while self.slice.get() == 0 {
             if self.turn.get() == 0 {
-                self.end_turn()?;
+                self.ensure_bound(1)?;
+                if self.slice.get() | self.turn.get() == 0 {
+                    self.end_turn()?;
+                }
             } else {
                 self.refill(Budget::OP)?;
                 self.cut_slice();
@@ -141,11 +148,12 @@ impl Frame {
     /// A new turn. A task gets one here and in `goes_on`.
     #[inline]
     pub(super) fn start_turn(&self) {
-        let interval = self.settings().interval;
+        let interval = self.allowed_turn(self.settings().interval);
         self.turn.set(match self.settings().turns {
             TurnLength::Whole => interval,
             TurnLength::Cut => self.cut_turn(interval),
         });
+        self.turn_began(self.turn.get());
         self.cut_slice();
     }
 
@@ -156,6 +164,18 @@ impl Frame {
             Preempt::Never => interval,
             Preempt::Randomly => random_turn(interval),
         })
+    }
+
+    /// Ends the turn after at most so many ops.
+    #[cold]
+    fn shorten_turn(&self, ops: u64) {
+        if self.shorten_bounded(ops) {
+            return;
+        }
+        let balance = self.balance();
+        self.turn.set((self.turn.get() + self.slice.take()).min(ops));
+        self.account.set(balance.with_memory(self.account.get().memory));
+        self.cut_slice();
     }
 
     /// Yields to other tasks. A cancel point.
@@ -189,7 +209,10 @@ impl Frame {
         self.check_cancelled()?;
         // First: nothing is charged if the task turns out to be cancelled.
         if self.slice.get() == 0 && self.turn.get() == 0 {
-            self.end_turn()?;
+            self.ensure_bound(cost.ops.max(1))?;
+            if self.slice.get() | self.turn.get() == 0 {
+                self.end_turn()?;
+            }
         }
         if lab::is_any_alive() {
             self.meet_faults()?;

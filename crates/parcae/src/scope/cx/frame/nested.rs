@@ -2,6 +2,7 @@
 
 use super::{Frame, ScopeRef};
 use crate::base::error::Result;
+use crate::base::lent::MaybeLent;
 use crate::base::shim::atomic::AtomicU64;
 use crate::scope::budget::{Budget, BudgetPool, ClosedPool, More, OnExhausted, UNLIMITED};
 use crate::scope::cx::TaskSettings;
@@ -10,16 +11,22 @@ use std::sync::Arc;
 
 impl Frame {
     /// Funds the pool of a nursery that this task opens: with the given budget, or with the task's
-    /// whole account.
-    pub(crate) fn fund(&self, budget: Option<Budget>) -> Result<Arc<BudgetPool>> {
+    /// whole account. A pool without limit is lent.
+    ///
+    /// # Safety
+    ///
+    /// The pool is used until the task leaves the scope that it is in now, and no longer.
+    pub(crate) unsafe fn fund(&self, budget: Option<Budget>) -> Result<MaybeLent<Arc<BudgetPool>>> {
         if let Some(budget) = budget {
             // A request without limit is a request for the whole balance.
             let cost = budget.min(self.balance().max(budget.counted()));
             self.charge(cost)?;
-            return Ok(Arc::new(BudgetPool::new(cost, None).filled_from(self.pool())));
+            let pool = BudgetPool::new(cost, None).filled_from(self.pool());
+            return Ok(MaybeLent::own(Arc::new(pool)));
         }
         if self.pool().is_unlimited() {
-            return Ok(Arc::clone(self.pool()));
+            // SAFETY: as the caller says.
+            return Ok(unsafe { MaybeLent::copy_of(self.pool()) });
         }
         let more = (self.settings().on_exhausted != OnExhausted::Fail).then(|| More {
             pool: Arc::clone(self.pool()),
@@ -28,7 +35,8 @@ impl Frame {
         });
         self.report_spent();
         let parent = Arc::clone(self.pool());
-        Ok(Arc::new(BudgetPool::new(self.take_balance(), more).filled_from(&parent)))
+        let pool = BudgetPool::new(self.take_balance(), more).filled_from(&parent);
+        Ok(MaybeLent::own(Arc::new(pool)))
     }
 
     /// Enters a nursery that this task has opened: from now on the nursery's node cancels the task.
@@ -44,7 +52,7 @@ impl Frame {
         let pool = match shares {
             Shares::All => {
                 self.drawn.set(Budget::ZERO);
-                NonNull::from(&settings.pool)
+                NonNull::from(&*settings.pool)
             }
             Shares::Nothing => outer.scope.pool,
         };

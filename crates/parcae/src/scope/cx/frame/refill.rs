@@ -134,7 +134,7 @@ impl Frame {
     /// Reports to the trace and to the host's hook that a resource is used up.
     pub(super) fn tell_exhausted(&self, resource: Resource) {
         self.note_budget(EventKind::Exhausted, resource);
-        if let Some(hook) = &self.settings().on_exhausted_child {
+        if let Some(hook) = &*self.settings().on_exhausted_child {
             self.run_hook(|| hook.call(&NurseryEvent::exhausted(self.info(), resource)));
         }
     }

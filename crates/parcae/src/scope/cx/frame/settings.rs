@@ -1,23 +1,25 @@
 //! The settings of a task: those that it shares with its siblings, and its name and origin.
 
+use crate::base::lent::MaybeLent;
 use crate::sched::Shared;
-use crate::sched::task::TenantIndex;
+use crate::sched::task::{ContextIndex, TenantIndex};
 use crate::scope::budget::{Budget, BudgetPool, More, OnExhausted, Slice, UNLIMITED};
-use crate::scope::cancel::CancelNode;
-use crate::scope::cap::{IoAuthority, Issuer};
+use crate::scope::cancel::{CancelNode, OnCancel};
+use crate::scope::cap::{ContextNode, IoAuthority, Issuer};
 use crate::scope::nursery::{Hook, NamedBudget};
 use crate::scope::tally::Tally;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// Settings of the tasks of a nursery, or of a root task. They outlive the tasks.
+/// Settings of the tasks of a nursery, or of a root task. They outlive the tasks. Those that a
+/// nursery has from the task that opens it are copies, lent by the settings of that task.
 pub(crate) struct TaskSettings {
     /// The nursery's number, and that of the task that opened it; 0 for the runtime itself.
     pub(crate) nursery: u64,
     pub(crate) owner: u64,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: MaybeLent<Arc<Shared>>,
     pub(crate) node: Arc<CancelNode>,
-    pub(crate) pool: Arc<BudgetPool>,
+    pub(crate) pool: MaybeLent<Arc<BudgetPool>>,
     /// Amount that a task draws at a time, of each counted resource.
     pub(crate) grant: Slice,
     /// The first slice of a task if the pool is full.
@@ -25,12 +27,12 @@ pub(crate) struct TaskSettings {
     /// The default slice of children of its tasks.
     pub(crate) child_grant: Slice,
     /// The issuer of valid capabilities.
-    pub(crate) issuer: Arc<Issuer>,
+    pub(crate) issuer: MaybeLent<Arc<Issuer>>,
     /// Authority over sockets, files and programs, if it is limited.
-    pub(crate) io: Option<Arc<IoAuthority>>,
+    pub(crate) io: MaybeLent<Option<Arc<IoAuthority>>>,
     pub(crate) on_exhausted: OnExhausted,
     /// Called when a task runs out of budget.
-    pub(crate) on_exhausted_child: Option<Hook>,
+    pub(crate) on_exhausted_child: MaybeLent<Option<Hook>>,
     /// Ops between two yields.
     pub(crate) interval: u64,
     pub(crate) preempt: Preempt,
@@ -39,6 +41,8 @@ pub(crate) struct TaskSettings {
     pub(crate) turns: TurnLength,
     /// The tenant that its tasks belong to.
     pub(crate) tenant: TenantIndex,
+    /// The scheduling context that its tasks run on.
+    pub(crate) context: Option<ContextIndex>,
     /// Whether the end of a task is reported: to a tally, or to its tenant.
     pub(crate) reports: bool,
     pub(crate) name: Option<Arc<str>>,
@@ -46,18 +50,55 @@ pub(crate) struct TaskSettings {
     pub(crate) tally: Option<Arc<Tally>>,
 }
 
+/// The settings that a nursery has from the task that opens it, unless its options say otherwise.
+pub(crate) struct Inherited {
+    pub(crate) shared: MaybeLent<Arc<Shared>>,
+    pub(crate) issuer: MaybeLent<Arc<Issuer>>,
+    pub(crate) io: MaybeLent<Option<Arc<IoAuthority>>>,
+    pub(crate) on_exhausted_child: MaybeLent<Option<Hook>>,
+}
+
 impl TaskSettings {
+    /// The settings for a nursery inside, lent.
+    ///
+    /// # Safety
+    ///
+    /// These settings outlive what is made of the result.
+    #[inline(always)]
+    pub(crate) unsafe fn lend(&self) -> Inherited {
+        // SAFETY: as the caller says; settings do not change, and counts are behind pointers.
+        unsafe {
+            Inherited {
+                shared: MaybeLent::copy_of(&self.shared),
+                issuer: MaybeLent::copy_of(&self.issuer),
+                io: MaybeLent::copy_of(&self.io),
+                on_exhausted_child: MaybeLent::copy_of(&self.on_exhausted_child),
+            }
+        }
+    }
+
+    /// The settings for a nursery that may outlive these.
+    #[cfg_attr(not(feature = "foreign"), allow(dead_code, reason = "for owners that are threads"))]
+    pub(crate) fn give(&self) -> Inherited {
+        Inherited {
+            shared: MaybeLent::own(Arc::clone(&self.shared)),
+            issuer: MaybeLent::own(Arc::clone(&self.issuer)),
+            io: MaybeLent::own(self.io.clone()),
+            on_exhausted_child: MaybeLent::own(self.on_exhausted_child.clone()),
+        }
+    }
+
     /// A copy for a root task. Its own cancel node is made on first use (`cancel::OwnNode`).
     pub(crate) fn for_root(&self) -> TaskSettings {
         TaskSettings {
-            shared: Arc::clone(&self.shared),
+            shared: MaybeLent::own(Arc::clone(&self.shared)),
             node: Arc::clone(&self.node),
-            pool: Arc::clone(&self.pool),
-            issuer: Arc::clone(&self.issuer),
-            io: self.io.clone(),
+            pool: MaybeLent::own(Arc::clone(&self.pool)),
+            issuer: MaybeLent::own(Arc::clone(&self.issuer)),
+            io: MaybeLent::own(self.io.clone()),
             name: self.name.clone(),
             tally: self.tally.clone(),
-            on_exhausted_child: self.on_exhausted_child.clone(),
+            on_exhausted_child: MaybeLent::own(self.on_exhausted_child.clone()),
             ..*self
         }
     }
@@ -80,24 +121,41 @@ impl TaskSettings {
         TaskSettings {
             nursery: self.nursery,
             owner: self.owner,
-            shared: Arc::clone(&self.shared),
+            shared: MaybeLent::own(Arc::clone(&self.shared)),
             node: Arc::clone(&self.node),
             default_grant: pool.default_grant(grant.most()),
-            pool,
+            pool: MaybeLent::own(pool),
             grant,
             child_grant: self.child_grant,
-            issuer: Arc::clone(&self.issuer),
-            io: self.io.clone(),
+            issuer: MaybeLent::own(Arc::clone(&self.issuer)),
+            io: MaybeLent::own(self.io.clone()),
             on_exhausted: self.on_exhausted,
-            on_exhausted_child: self.on_exhausted_child.clone(),
+            on_exhausted_child: MaybeLent::own(self.on_exhausted_child.clone()),
             interval: self.interval,
             preempt: self.preempt,
             turns: self.turns,
             tenant: self.tenant,
+            context: self.context,
             reports: self.reports,
             name: self.name.clone(),
             tally: self.tally.clone(),
         }
+    }
+}
+
+impl TaskSettings {
+    /// Lets the task run on this context, under a node that is cancelled with it.
+    pub(crate) fn bind(&mut self, context: &ContextNode) -> OnCancel {
+        self.node = self.node.child();
+        self.context = Some(context.index());
+        self.turns = TurnLength::Cut;
+        self.reports = true;
+        let node = Arc::downgrade(&self.node);
+        context.token().on_cancel(move |reason| {
+            if let Some(node) = node.upgrade() {
+                node.cancel(reason);
+            }
+        })
     }
 }
 

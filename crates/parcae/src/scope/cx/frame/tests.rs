@@ -213,3 +213,114 @@ fn until_some<T>(cx: &Cx, mut look: impl FnMut() -> Option<T>) -> Result<T> {
         }
     }
 }
+
+/// Ops that a task uses in a bound, by checkpoints, charges and turns of any length.
+#[test]
+fn a_bound_is_exact_whatever_the_turns_are() {
+    let charge = |cx: &Cx, ops| cx.charge(Budget { ops, ..Budget::ZERO });
+    for interval in [1, 7, 100, 1_000] {
+        for budget in [Budget::UNLIMITED, Budget { ops: 100_000, ..Budget::UNLIMITED }] {
+            let builder = Runtime::builder().workers(1).yield_interval(interval);
+            let rt = builder.build().unwrap();
+            let opts = SpawnOpts::new().budget(budget);
+            rt.run_with(opts, |cx| {
+                let before = cx.budget().ops;
+                let mut used = 0;
+                for bound in [0, 1, 6, 7, 8, 99, 100, 101, 999, 2_500] {
+                    let mut ops = 0;
+                    cx.limit_ops(bound, Err, || {
+                        while cx.checkpoint().is_ok() {
+                            ops += 1;
+                        }
+                    });
+                    assert_eq!(ops, bound, "interval {interval}");
+                    used += ops;
+                    let (mut ops, mut step) = (0, 1);
+                    cx.limit_ops(bound, Err, || {
+                        while charge(cx, step).is_ok() {
+                            ops += step;
+                            step = step % 13 + 1;
+                        }
+                    });
+                    assert!(ops <= bound && bound < ops + step, "{ops} of {bound}");
+                    used += ops;
+                }
+                cx.limit_ops(50, Err, || charge(cx, 51)).expect_err("nothing was charged");
+                charge(cx, 10_000)?; // without a bound
+                used += 10_000;
+                if before != u64::MAX {
+                    assert_eq!(before - cx.budget().ops, used, "interval {interval}");
+                }
+                Ok(())
+            })
+            .unwrap();
+        }
+    }
+}
+
+/// A bound inside of another one: the outer one pays for all that is used inside.
+#[test]
+fn a_bound_inside_of_another_one_has_no_more_than_that() {
+    for interval in [1, 7, 1_000] {
+        let rt = Runtime::builder().workers(1).yield_interval(interval).build().unwrap();
+        rt.run(|cx| {
+            let spend = |most: u64| (0..most).take_while(|_| cx.checkpoint().is_ok()).count();
+            cx.limit_ops(100, Err, || {
+                assert_eq!(cx.limit_ops(30, Err, || spend(50)), 30);
+                assert_eq!(spend(20), 20);
+                assert_eq!(cx.limit_ops(80, Err, || spend(10)), 10);
+                assert_eq!(cx.limit_ops(80, Err, || spend(90)), 40);
+                assert_eq!(spend(5), 0);
+            });
+            assert_eq!(spend(5_000), 5_000);
+            Ok(())
+        })
+        .unwrap();
+    }
+}
+
+/// The owner of a bound may wait and compute before it answers; the part goes on with the rest.
+#[test]
+fn the_owner_of_a_bound_may_wait() {
+    for seed in 0..20 {
+        let builder = Runtime::builder().workers(2).deterministic(seed).yield_interval(7);
+        let rt = builder.build().unwrap();
+        rt.run(|cx| {
+            let mut asked = 0;
+            let owner = |error| {
+                asked += 1;
+                cx.sleep(SECOND)?;
+                (0..100).try_for_each(|_| cx.checkpoint())?;
+                if asked < 4 { Ok(10) } else { Err(error) }
+            };
+            let mut used = 0;
+            cx.limit_ops(10, owner, || {
+                while cx.checkpoint().is_ok() {
+                    used += 1;
+                }
+                used += u32::from(cx.checkpoint().is_ok()); // refused once is refused
+            });
+            assert_eq!((asked, used), (4, 40));
+            cx.token().cancel();
+            let asked = |_| panic!("a cancelled task is not asked");
+            let error = cx.limit_ops(0, asked, || cx.checkpoint()).unwrap_err();
+            assert!(error.is_cancelled());
+            Ok(())
+        })
+        .unwrap();
+    }
+}
+
+/// A part that unwinds leaves its bound.
+#[test]
+fn a_bound_ends_with_a_panic() {
+    let rt = Runtime::builder().workers(1).build().unwrap();
+    rt.run(|cx| {
+        let part = std::panic::AssertUnwindSafe(|| {
+            cx.limit_ops(10, Err, || resume_unwind(Box::new("away")));
+        });
+        std::panic::catch_unwind(part).unwrap_err();
+        (0..100).try_for_each(|_| cx.checkpoint())
+    })
+    .unwrap();
+}

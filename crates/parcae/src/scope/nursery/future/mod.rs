@@ -246,7 +246,10 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
             Paid::Default => (Scheduling::of(&self.core), None),
             Paid::Other(account) => {
                 let origin = Origin { name: None, spawned_at };
-                (Scheduling::of(&self.core), Some(Extra { origin, account, own: None, permit }))
+                (
+                    Scheduling::of(&self.core),
+                    Some(Extra { origin, account, own: None, permit, bound: None }),
+                )
             }
             Paid::Named => {
                 let (how, extra) = self.named(SpawnOpts::new(), None, permit)?;

@@ -105,7 +105,7 @@ unsafe fn call<P: Profile, T, F: Future<Output = Result<T>>>(
     let (task, core) = unsafe { (record.as_ref(), NurseryCore::of(record)) };
     // A task that waits in the poll has a stack, and stays on its worker.
     let traits = task.traits.get();
-    task.traits.set(Traits { migratable: false, ..traits });
+    task.traits.set(Traits { binding: traits.binding.staying(), ..traits });
     // Reached by this pointer alone until the frame is gone.
     let rare: *mut RareState = match &mut parked.rare {
         Some(rare) => &raw mut **rare,
@@ -167,7 +167,7 @@ unsafe fn call<P: Profile, T, F: Future<Output = Result<T>>>(
                 (rare.account, rare.locals) = (account, locals);
             }
             parked.frame = packed;
-            task.traits.set(Traits { migratable: locals.is_none(), ..traits });
+            task.traits.set(Traits { binding: traits.binding.moving(locals.is_none()), ..traits });
             // SAFETY: the task itself, which returns now and has no frame. The future is `Send`,
             // and so is what is kept with it, except for local values, with which it does not move.
             unsafe { Task::call_again(record, parked, again::<P, T, F>) };

@@ -1,0 +1,60 @@
+//! Refusals of scheduling contexts.
+
+use parcae_core::admission::Rejected;
+use parcae_core::context::BadParams;
+use std::fmt;
+
+/// Why a scheduling context was not admitted, or cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ContextRefused {
+    /// The terms make no sense by themselves.
+    Terms(BadParams),
+    /// No worker can guarantee the budget beside those that it has promised. Times are in
+    /// nanoseconds.
+    Rejected(Rejected),
+    /// There are as many contexts as the runtime, or a worker, can have.
+    Full {
+        /// How many that is.
+        most: usize,
+    },
+    /// The capability was revoked.
+    Revoked,
+    /// The capability was minted by another runtime.
+    Foreign,
+    /// The task runs on no context.
+    NoContext,
+    /// A root task cannot be bound to a context.
+    Root,
+}
+
+impl fmt::Display for ContextRefused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ContextRefused::Terms(terms) => write!(f, "the context was refused: {terms}"),
+            ContextRefused::Rejected(rejected) => {
+                write!(f, "the context was not admitted: {rejected}")
+            }
+            ContextRefused::Full { most } => write!(
+                f,
+                "there are {most} contexts already, and room for no more: drop one, or let several \
+                 tasks share one"
+            ),
+            ContextRefused::Revoked => {
+                f.write_str("the context was revoked: ask for admission again")
+            }
+            ContextRefused::Foreign => f.write_str(
+                "the context is of another runtime: use one that this runtime has admitted",
+            ),
+            ContextRefused::NoContext => f.write_str(
+                "the task runs on no context: spawn it with `SpawnOpts::context`, or in a nursery \
+                 with `NurseryOpts::context`",
+            ),
+            ContextRefused::Root => f.write_str(
+                "a root task cannot be bound to a context: spawn a task of a nursery on it",
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ContextRefused {}
