@@ -407,6 +407,30 @@ fn timeouts_wake_the_task_that_waits_for_them() {
     assert!(told.2 < told.1 + us(10), "it was told at once: {told:?}");
 }
 
+/// An overrun is two events of one moment. The first one wakes the task that waits, and the second
+/// one does not take that back.
+#[test]
+fn two_events_at_once_wake_the_task_that_waits_for_one() {
+    let rt = one_worker(1);
+    let opts = ContextOpts::new(ms(1), ms(10)).overrun(OverrunPolicy::Notify);
+    let cap = rt.admit(opts).unwrap();
+    let kinds = rt
+        .run(|cx| {
+            cx.nursery(|n| {
+                let supervisor =
+                    n.spawn(|cx| Ok([cap.next_event(cx)?.kind, cap.next_event(cx)?.kind]))?;
+                cx.yield_now()?; // it waits now
+                n.spawn_with(SpawnOpts::new().context(&cap), |cx| {
+                    cx.charge(Budget { ops: 1_500, ..Budget::ZERO })
+                })?;
+                supervisor.join()
+            })
+        })
+        .unwrap();
+    assert!(kinds.contains(&ContextEventKind::Depleted), "{kinds:?}");
+    assert!(kinds.contains(&ContextEventKind::Overrun), "{kinds:?}");
+}
+
 /// Nothing starts on a context that was revoked, and its tasks end.
 // rule: S3-SC-11, S3-GATE-13
 #[test]

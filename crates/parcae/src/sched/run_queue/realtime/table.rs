@@ -119,7 +119,8 @@ impl ContextTable {
                 amount: event.amount.max(amount),
                 count: event.count.saturating_add(count),
             });
-            wakes[slot] = admitted.waiter.take();
+            // Another event of the same context may have taken the waiter.
+            wakes[slot] = wakes[slot].or(admitted.waiter.take());
         }
         wakes
     }
