@@ -132,7 +132,9 @@ impl Ring {
     /// number. Called by the worker.
     pub(crate) fn turn(&self) -> usize {
         let mut submission = self.queues.submission();
-        for op in std::mem::take(&mut *self.cancels()) {
+        // A statement of its own: the loop adds to the list, whose lock is free by then.
+        let listed = std::mem::take(&mut *self.cancels());
+        for op in listed {
             if op.has_landed() {
                 continue;
             }
@@ -265,5 +267,33 @@ impl AsFd for Ring {
 impl fmt::Debug for Ring {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Ring").field(&self.as_fd().as_raw_fd()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    /// The kernel takes no entries: the queue is full, and the other cancels stay on the list.
+    #[test]
+    fn cancels_without_a_place_stay_on_the_list() {
+        let Ok(ring) = Ring::new(Room::Files) else {
+            println!("skipped: the kernel grants no ring");
+            return;
+        };
+        ring.queues.submission().refuse();
+        for _ in 0..QUEUE + 10 {
+            ring.cancel(&Arc::new(RingOp::new()));
+        }
+        let (sender, receiver) = mpsc::channel();
+        std::thread::spawn(move || {
+            ring.turn();
+            let left = ring.cancels().len();
+            let _ = sender.send((left, ring.is_behind(), ring.is_flying()));
+        });
+        let ended = receiver.recv_timeout(Duration::from_secs(60));
+        assert_eq!(ended.expect("the turn ends"), (10, true, true));
     }
 }

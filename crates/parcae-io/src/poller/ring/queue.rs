@@ -354,6 +354,12 @@ impl Queues {
 }
 
 impl Submission {
+    /// From now on the kernel takes no entries.
+    #[cfg(test)]
+    pub(super) fn refuse(&mut self) {
+        self.fd = -1;
+    }
+
     /// Entries that the kernel has not taken.
     pub(super) fn waiting(&self) -> u32 {
         // SAFETY: mapped; the tail is ours to write.
