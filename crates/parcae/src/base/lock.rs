@@ -277,6 +277,7 @@ mod tests {
                 s.spawn(|| {
                     waiting.fetch_add(1, Ordering::Release);
                     let mut value = lock.lock();
+                    assert!(lock.try_lock().is_none(), "it is taken, and not only left free");
                     assert_eq!(inside.fetch_add(1, Ordering::Relaxed), 0, "two at a time");
                     std::thread::sleep(NAP * 20); // the other looks meanwhile
                     inside.fetch_sub(1, Ordering::Relaxed);
