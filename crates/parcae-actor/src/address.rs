@@ -317,12 +317,21 @@ impl<M: Send> Address<M> {
         let caller = own.and_then(|own| own.actor.get()).map(Arc::clone);
         self.put(Envelope { msg, deadline: Some(at), caller }, Patience::Until(at))
             .map_err(|(_, error)| error)?;
-        self.answer(receiver.recv_deadline(at))
+        self.answer(receiver.recv_deadline(at), at)
     }
 
-    fn answer<R>(&self, received: Received<R>) -> Result<R, CallError> {
+    /// The outcome of a call with this deadline.
+    fn answer<R>(&self, received: Received<R>, at: Instant) -> Result<R, CallError> {
         match received {
             Ok(Ok(value)) => Ok(value),
+            // An actor that takes a request too late drops it, and its caller may hear of that
+            // before the clock wakes it.
+            Ok(Err(Unanswered::Dropped)) if time::has_passed(at) => {
+                Err(match self.unanswered(Unanswered::Dropped) {
+                    CallError::NoReply => CallError::Expired,
+                    other => other,
+                })
+            }
             Ok(Err(why)) => Err(self.unanswered(why)),
             Err(error) => Err(match error.reason() {
                 Reason::TimedOut => self.expired(),

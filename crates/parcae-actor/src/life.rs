@@ -288,6 +288,8 @@ fn turns<A: Actor>(
     let slot = cx.slot;
     let core = &slot.core;
     let mut told = Told::Runs;
+    // Whether the clock of the worker is as late as the last handler took.
+    let mut is_late = false;
     loop {
         next = if let Some(news) = core.take_news() {
             match news {
@@ -298,7 +300,9 @@ fn turns<A: Actor>(
             MessageLimit::run(cx, |cx| actor.event(cx, tick))?
         } else if let Some(envelope) = next_message(cx, told)? {
             core.has_taken();
-            if envelope.deadline.is_some_and(time::has_passed) {
+            // The sender of a message that ends a wait has just read the clock.
+            let passed = |at| if is_late { at <= time::now() } else { time::has_passed(at) };
+            if envelope.deadline.is_some_and(passed) {
                 core.shared.letters.add::<A::Msg>(LetterReason::Expired, &core.name);
                 continue;
             }
@@ -333,8 +337,10 @@ fn turns<A: Actor>(
         } else {
             core.wait(cx.timers.earliest())?;
             told = Told::Runs;
+            is_late = false;
             continue;
         };
+        is_late = true;
         if told != Told::Runs {
             core.lower();
             told = Told::Runs;

@@ -151,7 +151,7 @@ impl<M: Send + 'static> ActorCx<'_, M> {
         loop {
             match receiver.try_recv() {
                 Err(error) if matches!(error.reason(), Reason::WouldWait) => {}
-                received => return other.answer(received),
+                received => return other.answer(received, at),
             }
             let has_room = self.first.len() < self.most_stashed;
             let taken = if has_room { self.slot.lane.take() } else { Ok(None) };

@@ -73,6 +73,39 @@ fn an_expired_request_is_not_handled() {
     });
 }
 
+/// Keeps its worker busy until a point in time.
+struct Busy;
+
+impl Actor for Busy {
+    type Msg = (std::time::Instant, Option<Reply<()>>);
+
+    fn handle(&mut self, _: &mut ActorCx<'_, Self::Msg>, msg: Self::Msg) -> Result<Next> {
+        while std::time::Instant::now() < msg.0 {}
+        drop(msg.1);
+        Ok(Next::Continue)
+    }
+}
+
+/// With one worker the actor drops the request before the clock can wake the caller. The handler
+/// before it has computed for so long that only a look at the clock tells that it is late.
+#[test]
+fn a_request_that_is_dropped_because_it_is_late_has_expired() {
+    let rt = Runtime::builder().workers(1).profile::<Cluster>().build().unwrap();
+    let ended = rt.run(|cx| {
+        cx.actors(ActorsOpts::new(), |system| {
+            let actor = system.start(ActorOpts::new("busy"), |_| Ok(Busy))?;
+            for _ in 0..5 {
+                let soon = Duration::from_millis(1);
+                actor.tell((time::now() + 3 * soon, None))?;
+                let late = actor.call(soon, |reply| (time::now(), Some(reply)));
+                assert!(matches!(late, Err(CallError::Expired)), "{late:?}");
+            }
+            Ok(())
+        })
+    });
+    support::succeed(ended);
+}
+
 #[test]
 fn a_call_that_would_wait_for_itself_fails_at_once() {
     everywhere(|_, system, log| {
