@@ -11,6 +11,18 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MonitorId(pub(crate) u64);
 
+impl MonitorId {
+    /// The number of the monitor, for a table or another language.
+    pub fn as_u64(self) -> u64 {
+        self.0
+    }
+
+    /// The monitor with this [number](MonitorId::as_u64).
+    pub fn from_u64(number: u64) -> MonitorId {
+        MonitorId(number)
+    }
+}
+
 /// An actor that was monitored has ended.
 #[derive(Debug, Clone)]
 #[non_exhaustive]

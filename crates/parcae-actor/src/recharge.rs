@@ -107,22 +107,22 @@ pub enum Answer {
 impl Recharge {
     /// Calls `decide` for each shortage.
     pub fn by(
-        cap: CapBudget,
+        cap: impl Into<Arc<CapBudget>>,
         decide: impl Fn(&Exhausted) -> Answer + Send + Sync + 'static,
     ) -> Recharge {
-        Recharge { cap: Arc::new(cap), decide: Arc::new(decide) }
+        Recharge { cap: cap.into(), decide: Arc::new(decide) }
     }
 
     /// Adds nothing: each child is suspended where it is, until its account is recharged from
     /// elsewhere or the child is stopped.
-    pub fn never(cap: CapBudget) -> Recharge {
+    pub fn never(cap: impl Into<Arc<CapBudget>>) -> Recharge {
         Recharge::by(cap, |_| Answer::Leave)
     }
 
     /// Adds a slice at a shortage, but keeps the children together: one that has got a slice more
     /// than another child waits for `period` and is then looked at again. A child counts from its
     /// first shortage until it has had none for two periods.
-    pub fn fair(cap: CapBudget, period: Duration, slice: Budget) -> Recharge {
+    pub fn fair(cap: impl Into<Arc<CapBudget>>, period: Duration, slice: Budget) -> Recharge {
         let turns = Mutex::new(Turns { period, children: Vec::new() });
         Recharge::by(cap, move |child| {
             let mut turns = turns.lock().unwrap_or_else(PoisonError::into_inner);
@@ -134,13 +134,13 @@ impl Recharge {
     }
 
     /// Adds a slice at each shortage, until the capability is used up.
-    pub fn slice(cap: CapBudget, slice: Budget) -> Recharge {
+    pub fn slice(cap: impl Into<Arc<CapBudget>>, slice: Budget) -> Recharge {
         Recharge::by(cap, move |_| Answer::Add(slice))
     }
 
     /// Adds a slice at a shortage, but at most one per period: a child that is faster than that
     /// waits for the rest of the period.
-    pub fn every(cap: CapBudget, period: Duration, slice: Budget) -> Recharge {
+    pub fn every(cap: impl Into<Arc<CapBudget>>, period: Duration, slice: Budget) -> Recharge {
         Recharge::by(cap, move |child| match child.last.map(|last| last + period) {
             Some(next) if next > time::now() => Answer::Later(next),
             _ => Answer::Add(slice),

@@ -96,7 +96,7 @@ impl Drop for RootInbox<'_> {
     }
 }
 
-/// A system of actors.
+/// A system of actors. A clone is another reference to it; a system that has ended starts no more.
 pub struct System<'env> {
     shared: Arc<Shared>,
     allowance: Arc<Allowance>,
@@ -204,6 +204,17 @@ impl<'env> System<'env> {
     /// Restarts that the system has left.
     pub fn restarts_left(&self) -> u64 {
         self.allowance.left()
+    }
+}
+
+impl Clone for System<'_> {
+    fn clone(&self) -> Self {
+        System {
+            shared: Arc::clone(&self.shared),
+            allowance: Arc::clone(&self.allowance),
+            recharge: self.recharge.clone(),
+            root: self.root.clone(),
+        }
     }
 }
 

@@ -74,6 +74,14 @@ enum {
     PARCAE_E_CHILD = 20,
     PARCAE_E_OTHER = 21,
     PARCAE_E_SHARE = 22,
+    PARCAE_E_FULL = 23,
+    PARCAE_E_EXPIRED = 24,
+    PARCAE_E_RESTARTING = 25,
+    PARCAE_E_GONE = 26,
+    PARCAE_E_REFUSED = 27,
+    PARCAE_E_CYCLE = 28,
+    PARCAE_E_NO_REPLY = 29,
+    PARCAE_E_FAILED = 30,
 };
 
 /* Reasons of a cancellation. */
@@ -138,6 +146,71 @@ enum {
     PARCAE_STALL_STARVED = 3,
 };
 
+/* The step of an actor after a message: results of its functions. */
+enum {
+    PARCAE_NEXT_CONTINUE = 0,
+    PARCAE_NEXT_HIBERNATE = 1,
+    PARCAE_NEXT_STOP = 2,
+};
+
+/* Mailboxes, by the fate of a message that finds them full. */
+enum {
+    PARCAE_MAILBOX_BLOCK = 0,
+    PARCAE_MAILBOX_REFUSE = 1,
+    PARCAE_MAILBOX_DROP_OLDEST = 2,
+    PARCAE_MAILBOX_DROP_NEWEST = 3,
+    PARCAE_MAILBOX_LATEST = 4,
+    PARCAE_MAILBOX_RENDEZVOUS = 5,
+};
+
+/* When a supervisor starts an actor again: after a failure, after every end, never. */
+enum {
+    PARCAE_TRANSIENT = 0,
+    PARCAE_PERMANENT = 1,
+    PARCAE_TEMPORARY = 2,
+};
+
+/* Children that a supervisor restarts together with one that failed. */
+enum {
+    PARCAE_ONE_FOR_ONE = 0,
+    PARCAE_ONE_FOR_ALL = 1,
+    PARCAE_REST_FOR_ONE = 2,
+};
+
+/* When the end of significant children ends their supervisor. */
+enum {
+    PARCAE_END_NEVER = 0,
+    PARCAE_END_WITH_ANY = 1,
+    PARCAE_END_WITH_ALL = 2,
+};
+
+/* Kinds of ends of an actor: parcae_exit.kind. */
+enum {
+    PARCAE_EXIT_FINISHED = 0,
+    PARCAE_EXIT_STOPPED = 1,
+    PARCAE_EXIT_FAILED = 2,
+    PARCAE_EXIT_PANICKED = 3,
+    PARCAE_EXIT_CANCELLED = 4,
+    PARCAE_EXIT_EXHAUSTED = 5,
+    PARCAE_EXIT_NOT_STARTED = 6,
+};
+
+/* Kinds of events: parcae_event.kind. */
+enum {
+    PARCAE_EVENT_DOWN = 0,
+    PARCAE_EVENT_TIMER = 1,
+};
+
+/* Why no handler saw a message to its end. */
+enum {
+    PARCAE_LETTER_OVERFLOW = 0,
+    PARCAE_LETTER_REPLACED = 1,
+    PARCAE_LETTER_EXPIRED = 2,
+    PARCAE_LETTER_GONE = 3,
+    PARCAE_LETTER_FAILED = 4,
+    PARCAE_LETTER_POISON = 5,
+};
+
 /* Whether weaker capabilities may be derived. */
 enum {
     PARCAE_NOT_DELEGABLE = 0,
@@ -161,6 +234,21 @@ typedef void (*parcae_cancel_fn)(void *arg, int32_t reason);
 /* The callback for stall reports. */
 struct parcae_stall;
 typedef void (*parcae_stall_fn)(void *arg, const struct parcae_stall *stall);
+/* The functions of an actor, and of a supervisor: see parcae_actor_opts. */
+struct parcae_address;
+struct parcae_birth;
+struct parcae_children;
+struct parcae_event;
+struct parcae_exit;
+struct parcae_message;
+struct parcae_reply;
+typedef int64_t (*parcae_actor_start_fn)(void *arg, const struct parcae_birth *birth, void **state);
+typedef int64_t (*parcae_actor_handle_fn)(void *state, struct parcae_message *message,
+                                          struct parcae_reply *reply);
+typedef int64_t (*parcae_actor_event_fn)(void *state, const struct parcae_event *event);
+typedef void (*parcae_actor_stop_fn)(void *state, const struct parcae_exit *exit);
+typedef int64_t (*parcae_children_fn)(void *arg, struct parcae_children *children);
+typedef void (*parcae_drop_fn)(void *data);
 /* PARCAE_OK, PARCAE_CANCELLED and so on. */
 typedef int32_t parcae_status;
 /* A component of a budget that is not counted. */
@@ -170,6 +258,11 @@ typedef struct janus_runtime janus_runtime;
 typedef struct parcae_task parcae_task;
 typedef struct janus_cancel_token janus_cancel_token;
 typedef struct parcae_cap parcae_cap;
+typedef struct parcae_actors parcae_actors;
+typedef struct parcae_address parcae_address;
+typedef struct parcae_reply parcae_reply;
+typedef struct parcae_watch parcae_watch;
+typedef struct parcae_children parcae_children;
 
 /* How much of each resource a task may use. PARCAE_UNLIMITED is not counted. */
 typedef struct janus_budget {
@@ -408,6 +501,208 @@ PARCAE_ASSERT(parcae_meter, sizeof(parcae_meter) == 24);
 PARCAE_ASSERT(parcae_meter_slice, offsetof(parcae_meter, slice) == 0);
 PARCAE_ASSERT(parcae_meter_limit, offsetof(parcae_meter, limit) == 8);
 PARCAE_ASSERT(parcae_meter_signal, offsetof(parcae_meter, signal) == 16);
+
+/* A message to an actor, or its answer. */
+typedef struct parcae_message {
+    /* The program's own number: the kind of the message, or all of it. */
+    uint64_t tag;
+    /* A pointer, which is not dereferenced; or the bytes, if there is a size. */
+    void *data;
+    /* How many bytes belong to the message. They are copied when it is sent. 0: data itself
+     * is the message. */
+    size_t size;
+    /* Destroys data; may be NULL. Called once, when the message was handled or lost. Ignored
+     * when bytes are sent. Must not wait. */
+    parcae_drop_fn drop;
+} parcae_message;
+PARCAE_ASSERT(parcae_message, sizeof(parcae_message) == 32);
+PARCAE_ASSERT(parcae_message_tag, offsetof(parcae_message, tag) == 0);
+PARCAE_ASSERT(parcae_message_data, offsetof(parcae_message, data) == 8);
+PARCAE_ASSERT(parcae_message_size, offsetof(parcae_message, size) == 16);
+PARCAE_ASSERT(parcae_message_drop, offsetof(parcae_message, drop) == 24);
+
+/* How an incarnation of an actor ended. */
+typedef struct parcae_exit {
+    /* PARCAE_EXIT_FINISHED and so on. */
+    int32_t kind;
+    /* The negative code that its function returned; 0 if it ended otherwise. */
+    int64_t code;
+    /* The number of the incarnation, from 1. */
+    uint64_t incarnation;
+    /* How many messages it handled. */
+    uint64_t handled;
+    /* The same in words. Valid during the callback, or as long as the parcae_watch. */
+    const char *text;
+} parcae_exit;
+PARCAE_ASSERT(parcae_exit, sizeof(parcae_exit) == 40);
+PARCAE_ASSERT(parcae_exit_kind, offsetof(parcae_exit, kind) == 0);
+PARCAE_ASSERT(parcae_exit_code, offsetof(parcae_exit, code) == 8);
+PARCAE_ASSERT(parcae_exit_incarnation, offsetof(parcae_exit, incarnation) == 16);
+PARCAE_ASSERT(parcae_exit_handled, offsetof(parcae_exit, handled) == 24);
+PARCAE_ASSERT(parcae_exit_text, offsetof(parcae_exit, text) == 32);
+
+/* The circumstances of an incarnation. */
+typedef struct parcae_birth {
+    /* Its number, from 1. */
+    uint64_t incarnation;
+    /* The end of the one before; NULL for the first. */
+    const parcae_exit *last;
+} parcae_birth;
+PARCAE_ASSERT(parcae_birth, sizeof(parcae_birth) == 16);
+PARCAE_ASSERT(parcae_birth_incarnation, offsetof(parcae_birth, incarnation) == 0);
+PARCAE_ASSERT(parcae_birth_last, offsetof(parcae_birth, last) == 8);
+
+/* An event, which goes before all messages. */
+typedef struct parcae_event {
+    /* PARCAE_EVENT_DOWN: a monitored actor has ended; or PARCAE_EVENT_TIMER. */
+    int32_t kind;
+    /* The number of the monitor. */
+    uint64_t monitor;
+    /* The name of the actor that has ended, or the key of the timer. */
+    const char *name;
+    /* How that actor ended; NULL for a timer. */
+    const parcae_exit *exit;
+    /* Ticks of a periodic timer that were left out because the actor was busy. */
+    uint64_t missed;
+} parcae_event;
+PARCAE_ASSERT(parcae_event, sizeof(parcae_event) == 40);
+PARCAE_ASSERT(parcae_event_kind, offsetof(parcae_event, kind) == 0);
+PARCAE_ASSERT(parcae_event_monitor, offsetof(parcae_event, monitor) == 8);
+PARCAE_ASSERT(parcae_event_name, offsetof(parcae_event, name) == 16);
+PARCAE_ASSERT(parcae_event_exit, offsetof(parcae_event, exit) == 24);
+PARCAE_ASSERT(parcae_event_missed, offsetof(parcae_event, missed) == 32);
+
+/* Options of a supervisor. Zeros, except for the size, are the defaults. */
+typedef struct parcae_supervise_opts {
+    /* sizeof(parcae_supervise_opts). */
+    size_t size;
+    /* Its name, which must be free in its system; NULL: none. */
+    const char *name;
+    /* PARCAE_ONE_FOR_ONE, _ONE_FOR_ALL or _REST_FOR_ONE. */
+    int32_t strategy;
+    /* The most restarts within a period; with one more it gives up. 0, and no period: 3 within
+     * 30 seconds. */
+    uint32_t restarts;
+    /* That period. */
+    uint64_t period_ns;
+    /* The delay before the first restart of a child, which doubles with each further one, up
+     * to the next field; 0: none. */
+    uint64_t backoff_least_ns;
+    /* The longest such delay. */
+    uint64_t backoff_most_ns;
+    /* Restarts that are moved out of the allowance of the supervisor above; 0: it is shared. */
+    uint64_t allowance;
+    /* PARCAE_END_NEVER, _WITH_ANY or _WITH_ALL of its significant children. */
+    int32_t end;
+    /* The most children at a time; 0: no limit. */
+    size_t at_most;
+    /* Supervisors among which the children of a dynamic one are divided; 0: one. */
+    uint32_t shards;
+    /* A capability to recharge: children that run out of budget are suspended and get a slice.
+     * NULL: they fail. */
+    parcae_cap *recharge;
+    /* That slice. */
+    const janus_budget *recharge_slice;
+    /* The least time between two slices of one account; 0: none. */
+    uint64_t recharge_period_ns;
+} parcae_supervise_opts;
+PARCAE_ASSERT(parcae_supervise_opts, sizeof(parcae_supervise_opts) == 104);
+PARCAE_ASSERT(parcae_supervise_opts_size, offsetof(parcae_supervise_opts, size) == 0);
+PARCAE_ASSERT(parcae_supervise_opts_name, offsetof(parcae_supervise_opts, name) == 8);
+PARCAE_ASSERT(parcae_supervise_opts_strategy, offsetof(parcae_supervise_opts, strategy) == 16);
+PARCAE_ASSERT(parcae_supervise_opts_restarts, offsetof(parcae_supervise_opts, restarts) == 20);
+PARCAE_ASSERT(parcae_supervise_opts_period_ns, offsetof(parcae_supervise_opts, period_ns) == 24);
+PARCAE_ASSERT(parcae_supervise_opts_backoff_least_ns, offsetof(parcae_supervise_opts, backoff_least_ns) == 32);
+PARCAE_ASSERT(parcae_supervise_opts_backoff_most_ns, offsetof(parcae_supervise_opts, backoff_most_ns) == 40);
+PARCAE_ASSERT(parcae_supervise_opts_allowance, offsetof(parcae_supervise_opts, allowance) == 48);
+PARCAE_ASSERT(parcae_supervise_opts_end, offsetof(parcae_supervise_opts, end) == 56);
+PARCAE_ASSERT(parcae_supervise_opts_at_most, offsetof(parcae_supervise_opts, at_most) == 64);
+PARCAE_ASSERT(parcae_supervise_opts_shards, offsetof(parcae_supervise_opts, shards) == 72);
+PARCAE_ASSERT(parcae_supervise_opts_recharge, offsetof(parcae_supervise_opts, recharge) == 80);
+PARCAE_ASSERT(parcae_supervise_opts_recharge_slice, offsetof(parcae_supervise_opts, recharge_slice) == 88);
+PARCAE_ASSERT(parcae_supervise_opts_recharge_period_ns, offsetof(parcae_supervise_opts, recharge_period_ns) == 96);
+
+/* Options of a system of actors. Zeros, except for the size, are the defaults. */
+typedef struct parcae_actors_opts {
+    /* sizeof(parcae_actors_opts). */
+    size_t size;
+    /* For errors and tools; may be NULL. */
+    const char *name;
+    /* The budget that all actors share, moved out of the opener's; may be NULL. */
+    const janus_budget *budget;
+    /* Restarts that the whole tree may make; 0: 1000. */
+    uint64_t restarts;
+    /* How many dead letters are kept for tools; 0: 128. */
+    size_t dead_letters;
+    /* The supervisor of actors that parcae_actor_start starts in the system; may be NULL. */
+    const parcae_supervise_opts *root;
+} parcae_actors_opts;
+PARCAE_ASSERT(parcae_actors_opts, sizeof(parcae_actors_opts) == 48);
+PARCAE_ASSERT(parcae_actors_opts_size, offsetof(parcae_actors_opts, size) == 0);
+PARCAE_ASSERT(parcae_actors_opts_name, offsetof(parcae_actors_opts, name) == 8);
+PARCAE_ASSERT(parcae_actors_opts_budget, offsetof(parcae_actors_opts, budget) == 16);
+PARCAE_ASSERT(parcae_actors_opts_restarts, offsetof(parcae_actors_opts, restarts) == 24);
+PARCAE_ASSERT(parcae_actors_opts_dead_letters, offsetof(parcae_actors_opts, dead_letters) == 32);
+PARCAE_ASSERT(parcae_actors_opts_root, offsetof(parcae_actors_opts, root) == 40);
+
+/* An actor: its functions and options. Zeros, except for size and handle, are the defaults. */
+typedef struct parcae_actor_opts {
+    /* sizeof(parcae_actor_opts). */
+    size_t size;
+    /* Its name, which must be free in its system; NULL: none. */
+    const char *name;
+    /* Makes the state of an incarnation, and stores it to *state. A negative code is a failed
+     * start. NULL: the state of all incarnations is arg. */
+    parcae_actor_start_fn start;
+    /* Handles a message. The data of the message is destroyed afterwards; a handler that keeps
+     * it sets message->drop to NULL. reply is NULL for a message that was told. Returns
+     * PARCAE_NEXT_CONTINUE, _HIBERNATE or _STOP; a negative code is a failure, as
+     * parcae_task_panic is. */
+    parcae_actor_handle_fn handle;
+    /* Handles an event, with the same results; may be NULL. */
+    parcae_actor_event_fn event;
+    /* Runs at the end of every incarnation that has started; may be NULL. Shielded from
+     * cancellation for stop_within_ns. */
+    parcae_actor_stop_fn stop;
+    /* Destroys a state that start has made; may be NULL. Called once for each. Must not wait. */
+    parcae_drop_fn drop;
+    /* The argument of start. It must live until the system has ended. */
+    void *arg;
+    /* PARCAE_MAILBOX_BLOCK, _REFUSE, _DROP_OLDEST, _DROP_NEWEST, _LATEST (by tag) or
+     * _RENDEZVOUS. */
+    int32_t mailbox;
+    /* How many messages the mailbox holds; 0: 64. */
+    uint32_t capacity;
+    /* PARCAE_TRANSIENT, _PERMANENT or _TEMPORARY. */
+    int32_t restart;
+    /* Whether its end can end its supervisor: 1 or 0. */
+    int32_t significant;
+    /* Time that it has to stop before it is cancelled; 0: 5 seconds. */
+    uint64_t stop_within_ns;
+    /* Time that it has to start; 0: a minute. */
+    uint64_t start_within_ns;
+    /* A budget of its own for each incarnation, moved out of its supervisor's; may be NULL. */
+    const janus_budget *budget;
+    /* The ops that a handler may use for one message; one that uses more fails. 0: no limit. */
+    uint64_t message_ops;
+} parcae_actor_opts;
+PARCAE_ASSERT(parcae_actor_opts, sizeof(parcae_actor_opts) == 112);
+PARCAE_ASSERT(parcae_actor_opts_size, offsetof(parcae_actor_opts, size) == 0);
+PARCAE_ASSERT(parcae_actor_opts_name, offsetof(parcae_actor_opts, name) == 8);
+PARCAE_ASSERT(parcae_actor_opts_start, offsetof(parcae_actor_opts, start) == 16);
+PARCAE_ASSERT(parcae_actor_opts_handle, offsetof(parcae_actor_opts, handle) == 24);
+PARCAE_ASSERT(parcae_actor_opts_event, offsetof(parcae_actor_opts, event) == 32);
+PARCAE_ASSERT(parcae_actor_opts_stop, offsetof(parcae_actor_opts, stop) == 40);
+PARCAE_ASSERT(parcae_actor_opts_drop, offsetof(parcae_actor_opts, drop) == 48);
+PARCAE_ASSERT(parcae_actor_opts_arg, offsetof(parcae_actor_opts, arg) == 56);
+PARCAE_ASSERT(parcae_actor_opts_mailbox, offsetof(parcae_actor_opts, mailbox) == 64);
+PARCAE_ASSERT(parcae_actor_opts_capacity, offsetof(parcae_actor_opts, capacity) == 68);
+PARCAE_ASSERT(parcae_actor_opts_restart, offsetof(parcae_actor_opts, restart) == 72);
+PARCAE_ASSERT(parcae_actor_opts_significant, offsetof(parcae_actor_opts, significant) == 76);
+PARCAE_ASSERT(parcae_actor_opts_stop_within_ns, offsetof(parcae_actor_opts, stop_within_ns) == 80);
+PARCAE_ASSERT(parcae_actor_opts_start_within_ns, offsetof(parcae_actor_opts, start_within_ns) == 88);
+PARCAE_ASSERT(parcae_actor_opts_budget, offsetof(parcae_actor_opts, budget) == 96);
+PARCAE_ASSERT(parcae_actor_opts_message_ops, offsetof(parcae_actor_opts, message_ops) == 104);
 
 /* The short names of the specification. */
 #ifndef PARCAE_NO_SHORT_NAMES
@@ -879,6 +1174,171 @@ int parcae_cap_revoke(parcae_cap *cap);
 
 /* Ends the handle. The capability is freed with its last use. 0 or -1. */
 int parcae_cap_release(parcae_cap *cap);
+
+/* ----- Actors: systems and supervisors ----------------------------------------------------------- */
+
+/* Only in the cluster profile. A system, an address and the functions below may be used by any task or thread. */
+
+/* Opens a system of actors, in a nursery of its own, which is the caller's innermost until
+ * parcae_actors_close. opts may be NULL. NULL on failure. */
+parcae_actors *parcae_actors_open(const parcae_actors_opts *opts);
+
+/* Stops the actors of a system, in the reverse order of their start, and waits until all have
+ * ended. The system has to be the caller's innermost nursery, which this closes; so does
+ * janus_nursery_await_all. The result is that of a nursery: less than 0 if a supervisor has
+ * given up. */
+long parcae_actors_close(parcae_actors *actors);
+
+/* Starts an actor in a system or under a dynamic supervisor, and waits until it has started.
+ * The address is valid until parcae_address_free. NULL on failure. */
+parcae_address *parcae_actor_start(parcae_actors *actors, const parcae_actor_opts *opts);
+
+/* Starts a supervisor whose children are started while it runs, by parcae_actor_start. The
+ * handle is valid until the system is closed. NULL on failure. */
+parcae_actors *parcae_actors_dynamic(parcae_actors *actors, const parcae_supervise_opts *opts);
+
+/* Starts a supervisor with children, and waits until all have started. The callback names
+ * them, in the order of their start; it is called again when the supervisor is restarted, and
+ * a negative code of it is a failed start. 0 or -1. */
+int parcae_actors_supervise(parcae_actors *actors, const parcae_supervise_opts *opts, parcae_children_fn children, void *arg);
+
+/* In the callback of parcae_actors_supervise: adds an actor. NULL on failure. */
+parcae_address *parcae_children_actor(parcae_children *children, const parcae_actor_opts *opts);
+
+/* In the same callback: adds a supervisor with children of its own. 0 or -1. */
+int parcae_children_supervisor(parcae_children *children, const parcae_supervise_opts *opts, parcae_children_fn below, void *arg);
+
+/* The actor with this name, with an address of its own for parcae_address_free. NULL if there
+ * is none. */
+parcae_address *parcae_actor_find(parcae_actors *actors, const char *name);
+
+/* How many messages no handler has seen to its end, for this reason: PARCAE_LETTER_OVERFLOW
+ * and so on. */
+uint64_t parcae_actors_dead_letters(parcae_actors *actors, int32_t reason);
+
+/* How many restarts the system has left. */
+uint64_t parcae_actors_restarts_left(parcae_actors *actors);
+
+/* ----- Actors: messages, calls, monitors --------------------------------------------------------- */
+
+/* A call that is not answered says why by parcae_last_error_kind: PARCAE_E_FULL, _EXPIRED, _RESTARTING, _GONE,
+ * _REFUSED, _CYCLE, _NO_REPLY or _FAILED. */
+
+/* Sends a message; waits while the mailbox is full, unless its kind says otherwise. A message
+ * that was not sent stays the caller's. */
+parcae_status parcae_tell(parcae_address *address, const parcae_message *message);
+
+/* The same, and waits no longer than the given time: PARCAE_E_EXPIRED. */
+parcae_status parcae_tell_within(parcae_address *address, const parcae_message *message, uint64_t nanoseconds);
+
+/* The same, and does not wait: PARCAE_E_FULL. */
+parcae_status parcae_try_tell(parcae_address *address, const parcae_message *message);
+
+/* Sends a request, and waits for the answer no longer than the given time, which has to be
+ * more than 0. The deadline travels with the request. The request belongs to the actor, also
+ * if the call fails. answer may be NULL; destroy it with parcae_message_free. */
+parcae_status parcae_call(parcae_address *address, const parcae_message *request, uint64_t within_ns, parcae_message *answer);
+
+/* Answers a call, and ends the handle. The message belongs to the caller of the call, or is
+ * destroyed if that has given up. 0 or -1. */
+int parcae_reply_send(parcae_reply *reply, const parcae_message *answer);
+
+/* Keeps the handle for an answer after the handler has returned, by any task or thread. Only
+ * in that handler. 0 or -1. */
+int parcae_reply_keep(parcae_reply *reply);
+
+/* Ends the handle without an answer: the call fails with PARCAE_E_NO_REPLY. 0 or -1. */
+int parcae_reply_drop(parcae_reply *reply);
+
+/* Destroys the data of a message that the caller owns, and empties the message. NULL is fine. */
+void parcae_message_free(parcae_message *message);
+
+/* Asks an actor to stop after the message that it handles. */
+parcae_status parcae_actor_stop(parcae_address *address);
+
+/* Asks an actor to stop when it has handled all messages in its mailbox. */
+parcae_status parcae_actor_drain(parcae_address *address);
+
+/* Cancels an actor: its handler ends at its next wait or yield check. */
+parcae_status parcae_actor_kill(parcae_address *address);
+
+/* How many messages are in the mailbox; SIZE_MAX for an invalid handle. */
+size_t parcae_actor_queued(parcae_address *address);
+
+/* Whether the actor has ended for good: 1 or 0; -1 for an invalid handle. */
+int parcae_actor_is_gone(parcae_address *address);
+
+/* A weaker address: it only sends messages. NULL on failure, as for those below. */
+parcae_address *parcae_address_tell_only(parcae_address *address);
+
+/* A weaker address, for so many messages and calls. */
+parcae_address *parcae_address_at_most(parcae_address *address, uint64_t messages);
+
+/* A weaker address, for so many messages and calls in each period. */
+parcae_address *parcae_address_at_rate(parcae_address *address, uint64_t messages, uint64_t period_ns);
+
+/* A weaker address, which is valid for this time. */
+parcae_address *parcae_address_for(parcae_address *address, uint64_t nanoseconds);
+
+/* An address of the incarnation that runs now, and of no later one. */
+parcae_address *parcae_address_this_life(parcae_address *address);
+
+/* A weaker address that parcae_address_revoke takes back, with all that were made from it. */
+parcae_address *parcae_address_revocable(parcae_address *address);
+
+/* Takes an address of parcae_address_revocable back. 0 or -1. */
+int parcae_address_revoke(parcae_address *address);
+
+/* Ends the handle of an address; the actor is unaffected. 0 or -1. */
+int parcae_address_free(parcae_address *address);
+
+/* Monitors the incarnation of an actor that runs now. If none runs, it has ended already. NULL
+ * on failure. */
+parcae_watch *parcae_actor_watch(parcae_address *address);
+
+/* Waits until that incarnation has ended, no longer than the given time (PARCAE_E_TIMED_OUT);
+ * 0: without a limit. exit may be NULL. */
+parcae_status parcae_watch_wait(parcae_watch *watch, uint64_t nanoseconds, parcae_exit *exit);
+
+/* PARCAE_PENDING while that incarnation runs, PARCAE_OK when it has ended. Does not wait. exit
+ * may be NULL. */
+parcae_status parcae_watch_poll(parcae_watch *watch, parcae_exit *exit);
+
+/* Ends a monitor. 0 or -1. */
+int parcae_watch_free(parcae_watch *watch);
+
+/* ----- Actors: in a function of an actor --------------------------------------------------------- */
+
+/* These fail elsewhere, in other tasks that the actor has spawned too. */
+
+/* The actor's own address. The handle is valid until the incarnation ends: do not free it. */
+parcae_address *parcae_actor_self(void);
+
+/* Monitors an actor: PARCAE_EVENT_DOWN comes once, when the incarnation that runs now has
+ * ended, or at once if there is none. Returns the number of the monitor; 0 on failure. */
+uint64_t parcae_actor_monitor(parcae_address *address);
+
+/* Ends a monitor of that actor. Its event does not come any more. 0 or -1. */
+int parcae_actor_demonitor(parcae_address *address, uint64_t monitor);
+
+/* Links this actor with another one: if one of them ends by a failure, the other fails too.
+ * 0 or -1. */
+int parcae_actor_link(parcae_address *address);
+
+/* Sets a timer: PARCAE_EVENT_TIMER comes once, after this time. A timer of the same key is
+ * replaced. 0 or -1. */
+int parcae_actor_timer(const char *key, uint64_t nanoseconds);
+
+/* Sets a periodic timer. Ticks for which the actor had no time are left out and counted. 0 or
+ * -1. */
+int parcae_actor_timer_every(const char *key, uint64_t period_ns);
+
+/* Cancels a timer: 1, or 0 if there is none with this key; -1 on failure. */
+int parcae_actor_timer_cancel(const char *key);
+
+/* As parcae_call, and handles requests of that actor, and of those that it calls in turn,
+ * while it waits: the handler is called again inside of this call, with the same state. */
+parcae_status parcae_call_serving(parcae_address *address, const parcae_message *request, uint64_t within_ns, parcae_message *answer);
 
 /* ----- Yield checks -----------------------------------------------------------------------------
  *

@@ -38,6 +38,9 @@ fails_with! {
     *mut Task => std::ptr::null_mut(),
     *mut Token => std::ptr::null_mut(),
     *mut Cap => std::ptr::null_mut(),
+    *mut Actors => std::ptr::null_mut(),
+    *mut Address => std::ptr::null_mut(),
+    *mut Watch => std::ptr::null_mut(),
     *mut MeterWords => std::ptr::null_mut(),
 }
 
@@ -124,6 +127,24 @@ unsafe impl Versioned for SpawnOpts {
 unsafe impl Versioned for TenantFigures {
     const NAME: &'static str = "parcae_tenant";
     const FIRST: usize = size_of::<TenantFigures>();
+}
+
+// SAFETY: as above; `actor_opts` refuses options without a handler.
+unsafe impl Versioned for ActorOpts {
+    const NAME: &'static str = "parcae_actor_opts";
+    const FIRST: usize = size_of::<ActorOpts>();
+}
+
+// SAFETY: as above.
+unsafe impl Versioned for ActorsOpts {
+    const NAME: &'static str = "parcae_actors_opts";
+    const FIRST: usize = size_of::<ActorsOpts>();
+}
+
+// SAFETY: as above.
+unsafe impl Versioned for SuperviseOpts {
+    const NAME: &'static str = "parcae_supervise_opts";
+    const FIRST: usize = size_of::<SuperviseOpts>();
 }
 
 /// Reads a structure that the caller filled, by the size that it states. Fields that an older

@@ -28,6 +28,7 @@
 //! that returns the code of its last error passes that error on: the reason of a cancellation, or
 //! the exhausted budget, is not lost on the way through C.
 
+use crate::actors::{Handling, SystemRef};
 use crate::boundary::abort;
 use crate::fault::{ChildCode, Fault, number, result_of};
 use crate::global::ROOT;
@@ -67,6 +68,8 @@ pub(crate) struct CallerContext {
     /// Objects that were looked up before, each in the place that the lowest bit of its handle
     /// selects: see `with_object`.
     known: [Cell<Option<(usize, Thing)>>; 2],
+    /// The actor whose callback runs.
+    pub(crate) handling: Cell<Option<Handling>>,
     /// For yield checks outside of tasks, which always pass.
     meter: Cell<MeterWords>,
     /// The word that this meter reads: never raised.
@@ -96,6 +99,8 @@ pub(crate) struct Open {
     pub(crate) sovereign: bool,
     /// The handle of its runtime.
     pub(crate) home: usize,
+    /// The system of actors that the nursery was opened for.
+    pub(crate) system: Option<Arc<SystemRef>>,
     pub(crate) rt: RtNursery,
 }
 
@@ -165,6 +170,7 @@ impl CallerContext {
             cap_budget: RefCell::new(None),
             polled: Cell::new(0),
             known: [const { Cell::new(None) }; 2],
+            handling: Cell::new(None),
             meter: Cell::new(MeterWords {
                 slice: u64::MAX,
                 limit: std::ptr::null(),
@@ -258,6 +264,7 @@ impl CallerContext {
             metered,
             sovereign: global.profile.needs_capability(),
             home: global.handle,
+            system: None,
             rt: RtNursery { nursery },
         });
         Ok(handle)
@@ -360,7 +367,10 @@ impl Open {
     }
 
     fn close(self) -> Result<(), Error> {
-        let Open { handle, tasks, home, rt, .. } = self;
+        let Open { handle, tasks, home, system, rt, .. } = self;
+        if let Some(system) = system {
+            system.close();
+        }
         for task in tasks.keys() {
             let handle = std::ptr::without_provenance_mut::<c_void>(*task);
             drop(ROOT.objects.remove(handle, ThingKind::Task));
@@ -444,7 +454,23 @@ pub(crate) fn not_yours(what: &str) -> Fault {
 
 /// Runs a C task of the runtime with this handle from beginning to end.
 pub(crate) fn run_task(home: usize, call: impl FnOnce() -> i64) -> Result<i64, Error> {
-    let caller = CallerContext::new(home);
+    run(CallerContext::new(home), std::ptr::null(), call)
+}
+
+/// Runs a callback of the program on a task, with this context; that of the task's code around it,
+/// if it has one, is back afterwards.
+pub(crate) fn run_callback(
+    caller: CallerContext,
+    call: impl FnOnce() -> i64,
+) -> Result<i64, Error> {
+    let Ok(before) = foreign::local() else {
+        abort("an actor runs on a stack that is not its task's")
+    };
+    run(caller, before.unwrap_or(std::ptr::null()), call)
+}
+
+/// Runs code of the program with its context. `before` is the context that it replaces.
+fn run(caller: CallerContext, before: *const (), call: impl FnOnce() -> i64) -> Result<i64, Error> {
     foreign::set_local((&raw const caller).cast());
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(call));
     let outcome = match outcome {
@@ -462,12 +488,12 @@ pub(crate) fn run_task(home: usize, call: impl FnOnce() -> i64) -> Result<i64, E
         }
         Err(payload) => {
             caller.abandon();
-            foreign::set_local(std::ptr::null());
+            foreign::set_local(before);
             drop(caller);
             std::panic::resume_unwind(payload);
         }
     };
-    foreign::set_local(std::ptr::null());
+    foreign::set_local(before);
     outcome
 }
 

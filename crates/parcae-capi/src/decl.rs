@@ -31,7 +31,7 @@ pub enum Returns {
 }
 
 /// A structure as C sees it.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct Structure {
     /// Its name.
     pub name: &'static str,

@@ -77,6 +77,25 @@ impl From<Error> for Fault {
     }
 }
 
+impl From<parcae_actor::CallError> for Fault {
+    fn from(error: parcae_actor::CallError) -> Fault {
+        use parcae_actor::CallError;
+        let kind = match &error {
+            CallError::Full => E_FULL,
+            CallError::Expired => E_EXPIRED,
+            CallError::Restarting { .. } => E_RESTARTING,
+            CallError::Gone(_) => E_GONE,
+            CallError::Refused(_) => E_REFUSED,
+            CallError::Cycle(_) => E_CYCLE,
+            CallError::NoReply => E_NO_REPLY,
+            CallError::Failed => E_FAILED,
+            CallError::Interrupted(error) => return error.clone().into(),
+            _ => E_OTHER,
+        };
+        Fault::new(kind, error.to_string())
+    }
+}
+
 impl From<parcae::runtime::BuildError> for Fault {
     fn from(error: parcae::runtime::BuildError) -> Fault {
         let kind = match error {

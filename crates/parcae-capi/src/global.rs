@@ -226,6 +226,15 @@ pub(crate) fn driven() -> Option<Arc<Global>> {
     }
 }
 
+/// Runs an operation that may wait.
+#[inline]
+pub(crate) fn waiting<R: Send>(operation: impl FnOnce() -> R + Send) -> Result<R, Fault> {
+    match driven() {
+        Some(global) => global.wait(operation),
+        None => Ok(operation()),
+    }
+}
+
 /// The runtime, if there is one.
 pub(crate) fn running() -> Result<Arc<Global>, Fault> {
     match &*read() {

@@ -52,6 +52,21 @@ typedef void (*parcae_cancel_fn)(void *arg, int32_t reason);
 /* The callback for stall reports. */
 struct parcae_stall;
 typedef void (*parcae_stall_fn)(void *arg, const struct parcae_stall *stall);
+/* The functions of an actor, and of a supervisor: see parcae_actor_opts. */
+struct parcae_address;
+struct parcae_birth;
+struct parcae_children;
+struct parcae_event;
+struct parcae_exit;
+struct parcae_message;
+struct parcae_reply;
+typedef int64_t (*parcae_actor_start_fn)(void *arg, const struct parcae_birth *birth, void **state);
+typedef int64_t (*parcae_actor_handle_fn)(void *state, struct parcae_message *message,
+                                          struct parcae_reply *reply);
+typedef int64_t (*parcae_actor_event_fn)(void *state, const struct parcae_event *event);
+typedef void (*parcae_actor_stop_fn)(void *state, const struct parcae_exit *exit);
+typedef int64_t (*parcae_children_fn)(void *arg, struct parcae_children *children);
+typedef void (*parcae_drop_fn)(void *data);
 /* PARCAE_OK, PARCAE_CANCELLED and so on. */
 typedef int32_t parcae_status;
 /* A component of a budget that is not counted. */

@@ -14,6 +14,7 @@
 //! | the state of a calling task or thread: open nurseries, last error | `caller` |
 //! | handles: numbers that are looked up, never addresses | `table`, `objects` |
 //! | the one global: the runtime; shutdown and fork | `global` |
+//! | actors whose functions are in C | `actors` |
 //! | stall reports for C | `stall` |
 //! | errors, and the frozen table of results | `fault` |
 //! | declarations, and the header that is printed from them | [`decl`], [`types`], [`header`] |
@@ -40,6 +41,7 @@
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("handles are 64 bits wide");
 
+mod actors;
 pub mod api;
 mod boundary;
 mod caller;

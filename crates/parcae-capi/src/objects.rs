@@ -1,5 +1,6 @@
 //! The objects that handles refer to.
 
+use crate::actors::{ActorsRef, AddressRef, ChildrenRef, ReplyRef, WatchRef};
 use crate::fault::Fault;
 use crate::table::{Kind, Object};
 use crate::types::E_NOT_YOURS;
@@ -27,6 +28,11 @@ pub(crate) enum Thing {
     CapBudget(Arc<CapBudget>),
     CapChannel(Arc<CapChannel>),
     Lock(Arc<Lock>),
+    Actors(Arc<ActorsRef>),
+    Address(Arc<AddressRef>),
+    Reply(Arc<ReplyRef>),
+    Watch(Arc<WatchRef>),
+    Children(Arc<ChildrenRef>),
 }
 
 /// A mutex. C unlocks it by a separate call, so the guard is kept here, with its owner.
@@ -155,6 +161,11 @@ pub(crate) enum ThingKind {
     CapBudget,
     CapChannel,
     Lock,
+    Actors,
+    Address,
+    Reply,
+    Watch,
+    Children,
 }
 
 impl Kind for ThingKind {
@@ -177,6 +188,11 @@ impl fmt::Display for ThingKind {
             ThingKind::CapBudget => "a capability to recharge",
             ThingKind::CapChannel => "a capability to make channels",
             ThingKind::Lock => "a mutex",
+            ThingKind::Actors => "a system of actors",
+            ThingKind::Address => "the address of an actor",
+            ThingKind::Reply => "an answer",
+            ThingKind::Watch => "a monitor",
+            ThingKind::Children => "the children of a supervisor",
         })
     }
 }
@@ -197,6 +213,11 @@ impl Object for Thing {
             Thing::CapBudget(_) => ThingKind::CapBudget,
             Thing::CapChannel(_) => ThingKind::CapChannel,
             Thing::Lock(_) => ThingKind::Lock,
+            Thing::Actors(_) => ThingKind::Actors,
+            Thing::Address(_) => ThingKind::Address,
+            Thing::Reply(_) => ThingKind::Reply,
+            Thing::Watch(_) => ThingKind::Watch,
+            Thing::Children(_) => ThingKind::Children,
         }
     }
 }

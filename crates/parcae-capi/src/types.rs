@@ -1,5 +1,9 @@
 //! Structures, constants and opaque types of the header.
 
+mod actor;
+
+pub use actor::*;
+
 use crate::decl::{CType, Structure, c_struct, c_types};
 use parcae::budget::UNLIMITED;
 use std::ffi::{c_char, c_void};
@@ -40,6 +44,16 @@ opaque! {
     Token as "janus_cancel_token";
     /// A capability.
     Cap as "parcae_cap";
+    /// A system of actors, or a dynamic supervisor in one.
+    Actors as "parcae_actors";
+    /// The address of an actor.
+    Address as "parcae_address";
+    /// The authority to answer a call.
+    Replying as "parcae_reply";
+    /// A monitor of an actor, for tasks and threads that are no actors.
+    Watch as "parcae_watch";
+    /// The children of a supervisor, while they are named.
+    Children as "parcae_children";
 }
 
 c_types! {
@@ -251,6 +265,13 @@ pub const STRUCTURES: &[Structure] = &[
     TenantFigures::DECLARATION,
     StallInfo::DECLARATION,
     MeterWords::DECLARATION,
+    ACTOR_STRUCTURES[0],
+    ACTOR_STRUCTURES[1],
+    ACTOR_STRUCTURES[2],
+    ACTOR_STRUCTURES[3],
+    ACTOR_STRUCTURES[4],
+    ACTOR_STRUCTURES[5],
+    ACTOR_STRUCTURES[6],
 ];
 
 /// Constants of one kind: a comment, names and values.
@@ -280,7 +301,8 @@ constants! {
         E_TIMED_OUT = 6, E_NULL = 7, E_HANDLE = 8, E_STALE = 9, E_NOT_YOURS = 10, E_NO_NURSERY = 11,
         E_PROFILE = 12, E_CAPABILITY = 13, E_NOT_RUNNING = 14, E_RUNNING = 15, E_FORKED = 16,
         E_ARGUMENT = 17, E_OUT_OF_MEMORY = 18, E_NO_STACK = 19, E_CHILD = 20, E_OTHER = 21,
-        E_SHARE = 22,
+        E_SHARE = 22, E_FULL = 23, E_EXPIRED = 24, E_RESTARTING = 25, E_GONE = 26, E_REFUSED = 27,
+        E_CYCLE = 28, E_NO_REPLY = 29, E_FAILED = 30,
     }
     /// Reasons of a cancellation.
     reasons { NOT_CANCELLED = 0, EXPLICIT = 1, TIMEOUT = 2, PARENT = 3, FAILURE = 4, SHUTDOWN = 5 }
@@ -298,6 +320,31 @@ constants! {
     latencies { LATENCY_NORMAL = 0, LATENCY_SENSITIVE = 1, LATENCY_BATCH = 2, LATENCY_SLICE = 3 }
     /// Kinds of stalls: parcae_stall.kind.
     stalls { STALL_UNKNOWN = 0, STALL_COMPUTING = 1, STALL_BLOCKED = 2, STALL_STARVED = 3 }
+    /// The step of an actor after a message: results of its functions.
+    nexts { NEXT_CONTINUE = 0, NEXT_HIBERNATE = 1, NEXT_STOP = 2 }
+    /// Mailboxes, by the fate of a message that finds them full.
+    mailboxes {
+        MAILBOX_BLOCK = 0, MAILBOX_REFUSE = 1, MAILBOX_DROP_OLDEST = 2, MAILBOX_DROP_NEWEST = 3,
+        MAILBOX_LATEST = 4, MAILBOX_RENDEZVOUS = 5,
+    }
+    /// When a supervisor starts an actor again: after a failure, after every end, never.
+    restarts { TRANSIENT = 0, PERMANENT = 1, TEMPORARY = 2 }
+    /// Children that a supervisor restarts together with one that failed.
+    strategies { ONE_FOR_ONE = 0, ONE_FOR_ALL = 1, REST_FOR_ONE = 2 }
+    /// When the end of significant children ends their supervisor.
+    ends { END_NEVER = 0, END_WITH_ANY = 1, END_WITH_ALL = 2 }
+    /// Kinds of ends of an actor: parcae_exit.kind.
+    exits {
+        EXIT_FINISHED = 0, EXIT_STOPPED = 1, EXIT_FAILED = 2, EXIT_PANICKED = 3,
+        EXIT_CANCELLED = 4, EXIT_EXHAUSTED = 5, EXIT_NOT_STARTED = 6,
+    }
+    /// Kinds of events: parcae_event.kind.
+    events { EVENT_DOWN = 0, EVENT_TIMER = 1 }
+    /// Why no handler saw a message to its end.
+    letters {
+        LETTER_OVERFLOW = 0, LETTER_REPLACED = 1, LETTER_EXPIRED = 2, LETTER_GONE = 3,
+        LETTER_FAILED = 4, LETTER_POISON = 5,
+    }
     /// Whether weaker capabilities may be derived.
     delegation { NOT_DELEGABLE = 0, DELEGABLE = 1 }
 }

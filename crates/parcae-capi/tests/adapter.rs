@@ -170,6 +170,7 @@ fn a_nursery_of_the_adapter_is_the_wrapped_one_and_nothing_else() {
                 "whether a capability has to be shown: as its runtime was asked for",
             ),
             ("home: usize", "the handle of its runtime"),
+            ("system: Option<Arc<SystemRef>>", "the system of actors that it was opened for"),
             ("rt: RtNursery", "the nursery"),
         ],
     );
@@ -187,6 +188,7 @@ fn a_nursery_of_the_adapter_is_the_wrapped_one_and_nothing_else() {
             ("cap_budget: RefCell<Option<Arc<CapBudget>>>", "parcae_cap_use"),
             ("polled: Cell<u64>", "where janus_supervisor_poll_exhausted goes on"),
             ("known: [Cell<Option<(usize,Thing)>>;2]", "objects that were looked up before"),
+            ("handling: Cell<Option<Handling>>", "parcae_actor_self and its like"),
             ("meter: Cell<MeterWords>", "yield checks outside of tasks"),
             ("calm: u64", "the word that this meter looks at"),
         ],
@@ -223,7 +225,8 @@ fn a_planted_field_is_found() {
 fn the_adapter_holds_no_queue_and_makes_no_choice() {
     let mut found = std::collections::BTreeSet::new();
     for (_, code) in package("parcae-capi") {
-        for root in ["parcae", "parcae_core"] {
+        // Actors are used by a short name.
+        for root in ["parcae", "parcae_core", "parcae_actor", "actor"] {
             found.append(&mut paths(&code, root));
         }
         for path in paths(&code, "std") {
@@ -248,6 +251,36 @@ fn item(path: &str) -> String {
 }
 
 const USED: &[(&str, &str)] = &[
+    ("actor::*", "the structures of the header"),
+    ("actor::Actor", "an actor whose functions are in C"),
+    ("actor::ActorCx", "lent to the functions of an actor"),
+    ("actor::ActorOpts", "what was asked for is handed on"),
+    ("actor::ActorsOpts", "what was asked for is handed on"),
+    ("actor::Address", "addresses"),
+    ("actor::Backoff", "what was asked for is handed on"),
+    ("actor::Birth", "translated"),
+    ("actor::Child", "what was asked for is handed on"),
+    ("actor::Children", "lent to the callback that names them"),
+    ("actor::Dynamic", "dynamic supervisors"),
+    ("actor::Event", "translated"),
+    ("actor::Exit", "translated"),
+    ("actor::ExitKind", "translated"),
+    ("actor::FUNCTIONS", "the section of the header"),
+    ("actor::LetterReason", "translated"),
+    ("actor::Mailbox", "what was asked for is handed on"),
+    ("actor::Next", "translated"),
+    ("actor::Overrun", "what was asked for is handed on"),
+    ("actor::Recharge", "what was asked for is handed on"),
+    ("actor::Reply", "answers"),
+    ("actor::Supervise", "what was asked for is handed on"),
+    ("actor::System", "systems"),
+    ("actor::Watch", "monitors"),
+    ("parcae_actor", "the short name"),
+    ("parcae_actor::ActorCx", "lent to the functions of an actor"),
+    ("parcae_actor::Actors", "opens a system"),
+    ("parcae_actor::CallError", "translated"),
+    ("parcae_actor::MonitorId", "translated"),
+    ("parcae_actor::TellError", "translated"),
     ("parcae::budget::Account", "recharging a child by its number"),
     ("parcae::Budget", "translated field by field"),
     ("parcae::runtime::BuildError", "translated"),
@@ -278,6 +311,8 @@ const USED: &[(&str, &str)] = &[
     ("parcae::cap::ChannelPermit", "capabilities"),
     ("parcae::cap::Delegation", "translated"),
     ("parcae::cap::SpawnLimits", "what was asked for is handed on"),
+    ("parcae::channel::OneReceiver", "the system that its task has opened"),
+    ("parcae::channel::oneshot", "the same"),
     ("parcae::channel::Receiver", "channels"),
     ("parcae::channel::RecvError", "translated"),
     ("parcae::channel::SendError", "translated"),
@@ -303,6 +338,8 @@ const USED: &[(&str, &str)] = &[
     ("parcae::stats::TenantFigures", "translated"),
     ("parcae::sync::Mutex", "mutexes"),
     ("parcae::sync::MutexGuard", "mutexes"),
+    ("parcae::sync::Event", "the end of a system, for its task"),
+    ("parcae::time::now", "the end of an address"),
     ("parcae::time::sleep", "parcae_sleep_ns"),
     ("std::collections::HashMap", "the handles of a nursery's tasks: looked up, in no order"),
     ("std::process::abort", "where unwinding would break C's stack"),

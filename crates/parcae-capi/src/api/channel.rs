@@ -2,7 +2,7 @@
 
 use crate::decl::{Int, Status, c_api};
 use crate::fault::Fault;
-use crate::global::ROOT;
+use crate::global::{ROOT, waiting};
 use crate::objects::{Channel, Pointer, Thing, ThingKind, find};
 use crate::types::*;
 use crate::{caller, global};
@@ -40,15 +40,6 @@ fn create<T>(capacity: i32, cap: Option<&CapChannel>) -> Result<Arc<Channel<T>>,
 
 fn capability(cap: *mut Cap) -> Result<Arc<CapChannel>, Fault> {
     Ok(find!(cap, CapChannel))
-}
-
-/// Runs an operation that may wait.
-#[inline]
-fn waiting<R: Send>(operation: impl FnOnce() -> R + Send) -> Result<R, Fault> {
-    match global::driven() {
-        Some(global) => global.wait(operation),
-        None => Ok(operation()),
-    }
 }
 
 /// Does something with a channel that the caller may have used before.

@@ -1,10 +1,13 @@
 //! The exported functions, a file for each section of the header.
 
+pub mod actor;
+pub mod address;
 pub mod blocking;
 pub mod budget;
 pub mod cap;
 pub mod channel;
 pub mod error;
+pub mod handling;
 pub mod nursery;
 pub mod rt;
 pub mod scheduler;
@@ -50,5 +53,22 @@ pub const SECTIONS: &[Section] = &[
         "Capabilities",
         "The owner of the runtime has all authority in it, and passes on parts of it as capabilities.",
         &[cap::FUNCTIONS],
+    ),
+    (
+        "Actors: systems and supervisors",
+        "Only in the cluster profile. A system, an address and the functions below may be used by any \
+         task or thread.",
+        &[actor::FUNCTIONS],
+    ),
+    (
+        "Actors: messages, calls, monitors",
+        "A call that is not answered says why by parcae_last_error_kind: PARCAE_E_FULL, _EXPIRED, \
+         _RESTARTING, _GONE,\n * _REFUSED, _CYCLE, _NO_REPLY or _FAILED.",
+        &[address::FUNCTIONS],
+    ),
+    (
+        "Actors: in a function of an actor",
+        "These fail elsewhere, in other tasks that the actor has spawned too.",
+        &[handling::FUNCTIONS],
     ),
 ];

@@ -22,7 +22,10 @@ fn example(name: &str, sources: &[&str], options: &[&str]) {
 }
 
 fn example_of(document: &str, name: &str, sources: &[&str], options: &[&str]) {
-    let Some(outcome) = run(name, sources, options, &[], Linked::Shared) else { return };
+    let Some(outcome) = run(&format!("example-{name}"), sources, options, &[], Linked::Shared)
+    else {
+        return;
+    };
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     shown(document, name, &outcome.stdout);
 }
@@ -40,6 +43,11 @@ fn pipeline() {
 #[test]
 fn budget() {
     example("budget", &["examples/c/budget.c"], &["-std=c99"]);
+}
+
+#[test]
+fn actors() {
+    example("actors", &["examples/c/actors.c"], &["-std=c99"]);
 }
 
 #[test]

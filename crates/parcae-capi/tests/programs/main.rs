@@ -229,6 +229,19 @@ fn deterministic() {
     passes("deterministic", &["-std=gnu99"], Linked::Shared);
 }
 
+/// Messages, calls, errors, monitors, supervisors; on threads, and with seeds.
+#[test]
+fn actors() {
+    let source = &["tests/c/actors.c"];
+    for seed in [&[][..], &["1"], &["2"], &["3"]] {
+        let test = format!("actors{}", seed.concat());
+        let Some(outcome) = run(&test, source, &["-std=gnu99"], seed, Linked::Shared) else {
+            return;
+        };
+        assert_eq!(outcome.code, Some(0), "seed {seed:?}: {outcome:?}");
+    }
+}
+
 /// Many foreign threads.
 #[test]
 fn stress() {

@@ -7,7 +7,7 @@
 //! - one [word](set_local) of task-local storage for the adapter;
 //! - the [meter] of the running task, for checkpoints that are inlined into other code;
 //! - [memory](hold_memory) of a heap that the allocator does not see;
-//! - a runtime whose profile is [chosen at run time](erase).
+//! - a runtime whose profile is [chosen at run time](erase), and [contexts](under) of it.
 
 mod nursery;
 
@@ -17,7 +17,7 @@ use crate::api::runtime::Runtime;
 use crate::base::error::{Error, Result, TaskId};
 use crate::budget::Account;
 use crate::scope::budget::Budget;
-use crate::scope::cx;
+use crate::scope::cx::{self, Cx};
 use crate::scope::profile::{Profile, Service};
 
 /// The words that a checkpoint reads. `slice` is private to the task; `limit` and `signal` point to
@@ -159,6 +159,12 @@ pub fn stop(error: Error) -> ! {
 /// run time (see [`ProfileId`](crate::profile::ProfileId)).
 pub fn erase<P: Profile>(runtime: Runtime<P>) -> Runtime<Service> {
     runtime.erase()
+}
+
+/// The context of a task of an [erased](erase) runtime under the profile that it was built with.
+/// The adapter checks that it is this one (see [`ProfileId`](crate::profile::ProfileId)).
+pub fn under<P: Profile>(cx: &Cx<Service>) -> &Cx<P> {
+    cx.under()
 }
 
 const _: () = {

@@ -52,6 +52,7 @@ use std::time::Duration;
 /// Every task is handed a `&Cx`. It cannot leave the task: not to another thread, and not to a
 /// child, which has its own. The profile `P` determines its operations, see
 /// [`profile`](crate::profile).
+#[repr(transparent)] // so that `under` only changes the type
 pub struct Cx<P: Profile = Service> {
     frame: OwnFrame,
     /// The profile; and neither `Send` nor `Sync`, with a name that the compiler's message shows.
@@ -109,6 +110,14 @@ impl<P: Profile> Cx<P> {
 
     pub(crate) fn frame(&self) -> &Frame {
         &self.frame.0
+    }
+
+    /// The same context under another profile, for adapters that know the runtime's profile at run
+    /// time alone.
+    pub(crate) fn under<Q: Profile>(&self) -> &Cx<Q> {
+        // SAFETY: both are a frame and nothing else (`repr(transparent)`); the profile is a type
+        // without content.
+        unsafe { &*std::ptr::from_ref(self).cast::<Cx<Q>>() }
     }
 
     /// Charges one op of the task's budget, yields to other tasks when the turn is over, and fails
