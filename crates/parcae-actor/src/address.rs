@@ -317,6 +317,15 @@ impl<M: Send> Address<M> {
         let caller = own.and_then(|own| own.actor.get()).map(Arc::clone);
         self.put(Envelope { msg, deadline: Some(at), caller }, Patience::Until(at))
             .map_err(|(_, error)| error)?;
+        // The actor is mostly ready on the caller's worker now. If it has answered when the caller
+        // is back, there is nothing to wait for, and no timer to set. A yield that fails is
+        // followed by a wait that says why.
+        if own.is_some() && parcae::yield_now().is_ok() {
+            match receiver.try_recv() {
+                Err(error) if matches!(error.reason(), Reason::WouldWait) => {}
+                received => return self.answer(received, at),
+            }
+        }
         self.answer(receiver.recv_deadline(at), at)
     }
 
