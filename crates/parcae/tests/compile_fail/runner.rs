@@ -84,6 +84,9 @@ fn build(
         "[package]\nname = \"ui\"\nversion = \"0.0.0\"\nedition = \"2024\"\npublish = false\n\
          [workspace]\n[dependencies]\n{name} = {{ path = {package:?} }}\n"
     );
+    if name != "parcae" {
+        let _ = writeln!(manifest, "parcae = {{ path = {:?} }}", package.join("../parcae"));
+    }
     for (program, path) in programs {
         let _ = write!(manifest, "[[bin]]\nname = \"{program}\"\npath = {path:?}\n");
     }
