@@ -5,12 +5,12 @@ use crate::address::{ActorTask, OWN};
 use crate::exit::{Exit, ExitKind};
 use crate::letters::LetterReason;
 use crate::mailbox::Envelope;
-use crate::opts::{ActorAccount, ActorOpts, Child, Directive};
+use crate::opts::{ActorAccount, ActorOpts, Child, Directive, KeptOpts};
 use crate::overrun::MessageLimit;
 use crate::slot::{Core, News, Phase, Slot};
 use crate::tree::Shown;
 use parcae::profile::Cluster;
-use parcae::{CancelToken, Cx, Error, NurseryOpts, Result, SpawnOpts, time};
+use parcae::{Cx, Error, Result, SpawnOpts, time};
 use std::any::Any;
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -29,20 +29,16 @@ pub(crate) trait Seat: Send {
 
     /// Runs an incarnation to its end, or until it sleeps: then there is no exit, and the next call
     /// for the same incarnation goes on. `started` is called when it has started.
-    fn live(
-        &mut self,
-        cx: &Cx<Cluster>,
-        life: (u64, CancelToken),
-        started: &dyn Fn(),
-    ) -> Option<Exit>;
+    fn live(&mut self, cx: &Cx<Cluster>, incarnation: u64, started: &dyn Fn()) -> Option<Exit>;
 }
 
 /// The seat of an actor.
 pub(crate) struct ActorSeat<A: Actor, F> {
     slot: Arc<Slot<A::Msg>>,
-    opts: ActorOpts,
+    opts: KeptOpts,
     factory: F,
     last: Option<Exit>,
+    /// Handed over to the next incarnation; or, by one that sleeps, to itself.
     handed: Option<Box<dyn Any + Send>>,
     /// A message that an incarnation failed on, and how many did.
     again: Option<(A::Msg, u32)>,
@@ -54,7 +50,6 @@ struct Asleep<A: Actor> {
     incarnation: u64,
     actor: A,
     stashed: VecDeque<A::Msg>,
-    handed: Option<Box<dyn Any + Send>>,
     handled: u64,
 }
 
@@ -64,6 +59,7 @@ where
     F: FnMut(&mut Birth) -> Result<A> + Send,
 {
     pub(crate) fn new(slot: Arc<Slot<A::Msg>>, opts: ActorOpts, factory: F) -> ActorSeat<A, F> {
+        let opts = opts.kept;
         ActorSeat { slot, opts, factory, last: None, handed: None, again: None, asleep: None }
     }
 
@@ -96,7 +92,7 @@ where
         let is_back = asleep.is_some();
         let mut actor = match asleep {
             Some(asleep) => {
-                (cx.stashed, cx.handed) = (asleep.stashed, asleep.handed);
+                (cx.stashed, cx.handed) = (asleep.stashed, self.handed.take());
                 *handled = asleep.handled;
                 asleep.actor
             }
@@ -118,9 +114,9 @@ where
             };
             match OWN.with(turns) {
                 Ok(None) => {
-                    let (stashed, handed) = (cx.stashed, cx.handed);
-                    let handled = *handled;
-                    self.asleep = Some(Asleep { incarnation, actor, stashed, handed, handled });
+                    (self.handed, cx.handed) = (cx.handed.take(), None);
+                    let (stashed, handled) = (cx.stashed, *handled);
+                    self.asleep = Some(Asleep { incarnation, actor, stashed, handled });
                     return None;
                 }
                 Ok(Some(kind)) => break Exit::new(kind, None),
@@ -211,21 +207,16 @@ where
         self.opts.account
     }
 
-    fn live(
-        &mut self,
-        cx: &Cx<Cluster>,
-        life: (u64, CancelToken),
-        started: &dyn Fn(),
-    ) -> Option<Exit> {
-        let (incarnation, token) = life;
+    fn live(&mut self, cx: &Cx<Cluster>, incarnation: u64, started: &dyn Fn()) -> Option<Exit> {
         OWN.with(|own| own.actor.set(Arc::clone(&self.slot.core))).ok(); // a task is one actor
         let mut handled = 0;
         let mut served = None;
-        let opts = NurseryOpts::new().name(Arc::clone(&self.opts.name)).token(&token);
-        let ended = cx.nursery_with(opts, |nursery| {
+        let ended = cx.nursery(|nursery| {
+            self.slot.core.attach(&nursery.token());
             let counts = (incarnation, &mut handled);
             let helpers = Nest { nursery, is_used: Cell::new(false) };
             served = Some(self.serve(cx, &helpers, started, counts));
+            self.slot.core.detach();
             if helpers.is_used.get() {
                 nursery.cancel(); // they end with the incarnation
             }

@@ -177,8 +177,9 @@ pub(crate) struct UserLane<M> {
 
 enum Place<M> {
     Channel(Sender<Envelope<M>>, Receiver<Envelope<M>>),
-    Shelves(Shelves<M>),
-    Handover(Handover<M>),
+    // In boxes: most mailboxes are channels.
+    Shelves(Box<Shelves<M>>),
+    Handover(Box<Handover<M>>),
 }
 
 struct Shelves<M> {
@@ -213,9 +214,11 @@ impl<M> UserLane<M> {
                 let (sender, receiver) = opts.build();
                 Place::Channel(sender, receiver)
             }
-            Kind::Rendezvous => Place::Handover(Handover::new()),
-            Kind::DropOldest | Kind::LatestByKey => Place::Shelves(Shelves::new(capacity, 1)),
-            Kind::Priority { levels } => Place::Shelves(Shelves::new(capacity, levels)),
+            Kind::Rendezvous => Place::Handover(Box::new(Handover::new())),
+            Kind::DropOldest | Kind::LatestByKey => {
+                Place::Shelves(Box::new(Shelves::new(capacity, 1)))
+            }
+            Kind::Priority { levels } => Place::Shelves(Box::new(Shelves::new(capacity, levels))),
         };
         Ok(UserLane { capacity, kind, order, place })
     }

@@ -74,6 +74,12 @@ impl Default for ActorsOpts {
 pub struct ActorOpts {
     pub(crate) name: Arc<str>,
     pub(crate) mailbox: Mailbox,
+    pub(crate) kept: KeptOpts,
+}
+
+/// The options that are needed for as long as there is the actor.
+#[derive(Debug, Clone)]
+pub(crate) struct KeptOpts {
     pub(crate) child: Child,
     pub(crate) spawn: SpawnOpts,
     pub(crate) stash: usize,
@@ -98,16 +104,15 @@ impl ActorOpts {
         let name = name.into();
         let spawn = SpawnOpts::new().name(name.clone());
         let mailbox = Mailbox::default();
-        ActorOpts {
-            name,
-            mailbox,
+        let kept = KeptOpts {
             child: Child::transient(),
             spawn,
             stash: 64,
             account: ActorAccount::Shared,
             redeliver: 0,
             limit: None,
-        }
+        };
+        ActorOpts { name, mailbox, kept }
     }
 
     /// The mailbox of the actor.
@@ -118,14 +123,14 @@ impl ActorOpts {
 
     /// When the actor is started again, and how it is stopped.
     pub fn child(mut self, child: Child) -> ActorOpts {
-        self.child = child;
+        self.kept.child = child;
         self
     }
 
     /// A budget of the actor's own, for each incarnation, out of that of its supervisor.
     pub fn budget(mut self, budget: Budget) -> ActorOpts {
-        self.spawn = self.spawn.budget(budget);
-        self.account = ActorAccount::Own;
+        self.kept.spawn = self.kept.spawn.budget(budget);
+        self.kept.account = ActorAccount::Own;
         self
     }
 
@@ -133,7 +138,7 @@ impl ActorOpts {
     /// that it is poison, and becomes a dead letter. The actor's [`copy`](crate::Actor::copy) says
     /// which messages can be handed on. Without this a message is lost with its incarnation.
     pub fn redeliver(mut self, times: u32) -> ActorOpts {
-        self.redeliver = times;
+        self.kept.redeliver = times;
         self
     }
 
@@ -175,13 +180,13 @@ impl ActorOpts {
     /// # Ok::<(), parcae::Error>(())
     /// ```
     pub fn message_ops(mut self, ops: u64, overrun: Overrun) -> ActorOpts {
-        self.limit = Some(MessageLimit { ops, overrun });
+        self.kept.limit = Some(MessageLimit { ops, overrun });
         self
     }
 
     /// Messages that [`ActorCx::stash`](crate::ActorCx::stash) keeps at most.
     pub fn stash(mut self, messages: usize) -> ActorOpts {
-        self.stash = messages;
+        self.kept.stash = messages;
         self
     }
 }

@@ -20,6 +20,13 @@
 //! list of an actor would grow, so an actor that others monitor and outlive over and over does not
 //! collect them.
 //!
+//! # Cancellation
+//!
+//! A kill is a flag of the incarnation, under the lock, and the token of the nursery that the
+//! incarnation's task has open. The task names its token under the same lock ([`Core::attach`]) and
+//! looks at the flag: a kill that came before is passed on then, and one that comes later finds the
+//! token. One that sleeps has no task and no token: the kill asks for a task, which finds the flag.
+//!
 //! # Ends
 //!
 //! Only the supervisor's task moves a slot from one phase to the next. The end of an incarnation
@@ -107,7 +114,9 @@ struct Life {
     /// Monitors of this incarnation whose notices may still come.
     expected: BTreeSet<MonitorId>,
     stop: bool,
-    /// Cancels the incarnation; none before the first.
+    /// The incarnation was cancelled.
+    is_killed: bool,
+    /// Cancels the task of the incarnation, while there is one.
     token: Option<CancelToken>,
     /// The desk of a supervisor, which waits there for everything.
     desk: Option<Arc<Desk>>,
@@ -182,6 +191,7 @@ impl Core {
                 events: VecDeque::new(),
                 expected: BTreeSet::new(),
                 stop: false,
+                is_killed: false,
                 token: None,
                 desk: None,
                 linked_end: None,
@@ -351,35 +361,64 @@ impl Core {
 
     /// Cancels the incarnation that runs.
     pub(crate) fn kill(&self) {
-        let token = self.life().token.clone();
+        self.cancel(self.life());
+        self.ring(); // one that sleeps does not see it
+    }
+
+    /// Cancels the incarnation: its task, or the next one that it gets (see `attach`).
+    fn cancel(&self, mut life: MutexGuard<'_, Life>) {
+        life.is_killed = true;
+        let token = life.token.clone();
+        drop(life);
         if let Some(token) = token {
             token.cancel();
         }
-        self.ring(); // a task that sleeps does not see it
     }
 
-    /// The incarnation that runs, and the token that cancels it.
-    pub(crate) fn present(&self) -> (u64, CancelToken) {
-        let life = self.life();
-        (life.incarnation, life.token.clone().unwrap_or_default())
+    /// Names the token that cancels the task of the incarnation, which begins or was woken. A
+    /// cancellation that came before reaches it here, one that comes later finds it.
+    pub(crate) fn attach(&self, token: &CancelToken) {
+        let mut life = self.life();
+        life.token = Some(token.clone());
+        let is_killed = life.is_killed;
+        drop(life);
+        if is_killed {
+            token.cancel();
+        }
+    }
+
+    /// The task of the incarnation is about to end.
+    pub(crate) fn detach(&self) {
+        let token = self.life().token.take();
+        drop(token); // with the lock free
+    }
+
+    /// Whether the incarnation was cancelled.
+    #[cfg(all(test, loom))]
+    fn is_killed(&self) -> bool {
+        self.life().is_killed
+    }
+
+    /// The incarnation that runs.
+    pub(crate) fn present(&self) -> u64 {
+        self.life().incarnation
     }
 
     // ----- the life of the actor, as its supervisor tells it ------------------------------------
 
-    /// A new incarnation. Returns its number and the token that cancels it.
-    pub(crate) fn begin(&self) -> (u64, CancelToken) {
+    /// A new incarnation. Returns its number.
+    pub(crate) fn begin(&self) -> u64 {
         let mut life = self.life();
         life.incarnation += 1;
         life.phase = Phase::Starting;
         life.stop = false;
+        life.is_killed = false;
         life.linked_end = None;
-        let token = CancelToken::new();
-        life.token = Some(token.clone());
         life.expected.clear();
         life.events.clear();
         self.living.store(life.incarnation, Ordering::Relaxed); // with the load in `is_live`
         self.has_news.store(false, Ordering::Release); // as in `take_news`
-        (life.incarnation, token)
+        life.incarnation
     }
 
     pub(crate) fn has_started(&self) {
@@ -446,11 +485,7 @@ impl Core {
                     return;
                 }
                 life.linked_end = Some(Arc::clone(&self.name));
-                let token = life.token.clone();
-                drop(life);
-                if let Some(token) = token {
-                    token.cancel();
-                }
+                other.core.cancel(life);
                 other.core.ring(); // as in `kill`
             }
             Sink::Linked(_) => {}
@@ -572,7 +607,9 @@ mod tests {
         monitor(&watcher, &other);
         other.add_monitor(watcher.shared.next_monitor(), Sink::Linked(watcher.incarnation()));
         watcher.ended(&finished(), Phase::Restarting { attempt: 1 });
-        let (_, token) = watcher.begin();
+        watcher.begin();
+        let token = CancelToken::new();
+        watcher.attach(&token);
         other.ended_for_good(&Exit::new(ExitKind::Failed, None), || ());
         assert!(watcher.take_news().is_none());
         assert!(!token.is_cancelled());

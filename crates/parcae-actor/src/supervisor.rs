@@ -48,7 +48,7 @@ use crate::tree::Roster;
 use parcae::nursery::NurseryEvent;
 use parcae::profile::Cluster;
 use parcae::task::TaskId;
-use parcae::{CancelToken, Cx, Error, Nursery, NurseryOpts, OnExhausted, OnFailure, Result, time};
+use parcae::{Cx, Error, Nursery, NurseryOpts, OnExhausted, OnFailure, Result, time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
@@ -237,8 +237,8 @@ impl<'scope, 'env> Supervisor<'_, 'scope, 'env> {
         let until = station.began + station.child.start_within;
         station.start_by = Some(until);
         self.starting.insert((until, order));
-        let life = station.core.begin();
-        self.launch(order, seat, life, Some(reply));
+        let incarnation = station.core.begin();
+        self.launch(order, seat, incarnation, Some(reply));
     }
 
     /// Cancels children that take too long to start. Returns when to look again.
@@ -285,8 +285,8 @@ impl<'scope, 'env> Supervisor<'_, 'scope, 'env> {
         let Some(station) = self.stations.get_mut(&order) else { return };
         let Some(seat) = station.asleep.take() else { return };
         station.is_wanted = false;
-        let life = station.core.present();
-        self.launch(order, seat, life, None);
+        let incarnation = station.core.present();
+        self.launch(order, seat, incarnation, None);
     }
 
     fn add(&mut self, seat: BoxedSeat<'env>) -> u64 {
@@ -327,8 +327,8 @@ impl<'scope, 'env> Supervisor<'_, 'scope, 'env> {
         }
         station.began = time::now();
         let (core, within) = (Arc::clone(&station.core), station.child.start_within);
-        let life = core.begin();
-        self.launch(order, seat, life, None);
+        let incarnation = core.begin();
+        self.launch(order, seat, incarnation, None);
         self.await_start(order, &core, time::now() + within)?;
         if core.state().0 == Phase::Running {
             return Ok(Ok(()));
@@ -344,15 +344,14 @@ impl<'scope, 'env> Supervisor<'_, 'scope, 'env> {
         &mut self,
         order: u64,
         seat: BoxedSeat<'env>,
-        life: (u64, CancelToken),
+        incarnation: u64,
         reply: Option<StartReply>,
     ) {
         let (opts, account) = (seat.spawn_opts(), seat.account());
-        let incarnation = life.0;
         let errand = Errand::new(self.work.inbox, (order, incarnation), seat, reply);
         let spawned = self.nursery.spawn_with(opts, move |cx| {
             errand.run(|seat, started| {
-                let lived = caught(|| Ok(seat.live(cx, life, started)));
+                let lived = caught(|| Ok(seat.live(cx, incarnation, started)));
                 lived.unwrap_or_else(|exit| Some(exit.of_life(incarnation, 0)))
             });
             Ok(())

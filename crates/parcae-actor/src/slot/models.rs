@@ -8,6 +8,7 @@ use crate::exit::{Exit, ExitKind};
 use crate::monitor::MonitorId;
 use crate::system::Shared;
 use loom::thread;
+use parcae::CancelToken;
 use std::sync::Arc;
 
 fn running(shared: &Arc<Shared>, name: &str) -> Arc<Core> {
@@ -101,7 +102,21 @@ fn drain_against_sleep() {
 
 #[test]
 fn kill_against_sleep() {
-    against_sleep(Core::kill, |core| core.present().1.is_cancelled());
+    against_sleep(Core::kill, Core::is_killed);
+}
+
+/// A task that begins while its actor is cancelled is cancelled.
+#[test]
+fn kill_against_attach() {
+    loom::model(|| {
+        let shared = Arc::new(Shared::new(0));
+        let core = running(&shared, "actor");
+        let (other, token) = (Arc::clone(&core), CancelToken::new());
+        let killer = thread::spawn(move || other.kill());
+        core.attach(&token);
+        killer.join().unwrap();
+        assert!(token.is_cancelled());
+    });
 }
 
 /// Of two actors that call each other at the same time, at least one finds the cycle.

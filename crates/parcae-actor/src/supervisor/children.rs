@@ -184,13 +184,9 @@ impl Seat for SupervisorSeat<'_> {
         ActorAccount::Shared
     }
 
-    fn live(
-        &mut self,
-        cx: &Cx<Cluster>,
-        life: (u64, CancelToken),
-        started: &dyn Fn(),
-    ) -> Option<Exit> {
-        let (incarnation, token) = life;
+    fn live(&mut self, cx: &Cx<Cluster>, incarnation: u64, started: &dyn Fn()) -> Option<Exit> {
+        let token = CancelToken::new();
+        self.core.attach(&token);
         let allowance = match self.spec.allowance {
             None => Arc::clone(&self.above),
             Some(restarts) if self.above.take(restarts) => Arc::new(Allowance::new(restarts)),
