@@ -2,6 +2,7 @@
 
 mod serving;
 
+use crate::audit::{AddressEvent, AddressLimit};
 use crate::exit::Exit;
 use crate::letters::LetterReason;
 use crate::mailbox::{Envelope, Patience, Undelivered};
@@ -34,7 +35,8 @@ pub(crate) struct ActorTask {
 /// [`this_life`](Address::this_life) names one incarnation. It does not keep the actor alive. It
 /// can be given away in a weaker form ([`tell_only`](Address::tell_only),
 /// [`at_most`](Address::at_most), [`until`](Address::until)) and taken back
-/// ([`revocable`](Address::revocable)); copies of a weaker form share its limits.
+/// ([`revocable`](Address::revocable)); copies of a weaker form share its limits. Weaker forms and
+/// their refusals are [audited](crate::System::audit).
 pub struct Address<M> {
     slot: Arc<Slot<M>>,
     rights: Option<Arc<Rights>>,
@@ -44,8 +46,17 @@ pub struct Address<M> {
 
 /// A weaker form of an address, and the one that it was made from.
 struct Rights {
+    /// For the audit.
+    number: u64,
     above: Option<Arc<Rights>>,
     limit: Limit,
+}
+
+impl Rights {
+    fn record(&self, core: &Core, event: AddressEvent) {
+        let from = self.above.as_ref().map(|above| above.number);
+        core.shared.audit.add(&core.name, (self.number, from), event);
+    }
 }
 
 enum Limit {
@@ -417,19 +428,21 @@ impl<M: Send> Address<M> {
 
     // ----- weaker forms -------------------------------------------------------------------------
 
-    fn weaker(&self, limit: Limit) -> Address<M> {
-        let rights = Rights { above: self.rights.clone(), limit };
-        Address { rights: Some(Arc::new(rights)), ..self.clone() }
+    fn weaker(&self, limit: Limit, recorded: AddressLimit) -> Address<M> {
+        let number = self.core().shared.next_address();
+        let rights = Arc::new(Rights { number, above: self.rights.clone(), limit });
+        rights.record(self.core(), AddressEvent::Weakened(recorded));
+        Address { rights: Some(rights), ..self.clone() }
     }
 
     /// An address that only sends messages: it cannot call, stop or kill.
     pub fn tell_only(&self) -> Address<M> {
-        self.weaker(Limit::TellOnly)
+        self.weaker(Limit::TellOnly, AddressLimit::TellOnly)
     }
 
     /// An address for so many messages and calls, all its copies together.
     pub fn at_most(&self, messages: u64) -> Address<M> {
-        self.weaker(Limit::AtMost(AtomicU64::new(messages)))
+        self.weaker(Limit::AtMost(AtomicU64::new(messages)), AddressLimit::AtMost(messages))
     }
 
     /// An address for so many messages and calls in each period, all its copies together. A sender
@@ -441,20 +454,29 @@ impl<M: Send> Address<M> {
     pub fn at_rate(&self, messages: u64, period: Duration) -> Address<M> {
         assert!(!period.is_zero(), "a rate needs a period");
         let bucket = Bucket { messages, period, left: messages as f64, filled: time::now() };
-        self.weaker(Limit::AtRate(Mutex::new(bucket)))
+        self.weaker(Limit::AtRate(Mutex::new(bucket)), AddressLimit::AtRate(messages, period))
     }
 
     /// An address that is valid until a point in time.
     pub fn until(&self, at: Instant) -> Address<M> {
-        self.weaker(Limit::Until(at))
+        self.weaker(Limit::Until(at), AddressLimit::Until(at))
     }
 
     /// An address that can be taken back, and the function that does so.
     pub fn revocable(&self) -> (Address<M>, impl Fn() + Send + Sync + Clone + use<M>) {
         let revoked = Arc::new(AtomicBool::new(false));
-        let weaker = self.weaker(Limit::Revoked(Arc::clone(&revoked)));
-        // Relaxed, with the load in `allow`: the flag guards nothing else.
-        (weaker, move || revoked.store(true, Ordering::Relaxed))
+        let limit = Limit::Revoked(Arc::clone(&revoked));
+        let weaker = self.weaker(limit, AddressLimit::Revocable);
+        let (rights, core) = (weaker.rights.clone(), Arc::clone(self.core()));
+        let revoke = move || {
+            // Relaxed, with the load in `allow`: the flag guards nothing else.
+            if !revoked.swap(true, Ordering::Relaxed)
+                && let Some(rights) = &rights
+            {
+                rights.record(&core, AddressEvent::Revoked);
+            }
+        };
+        (weaker, revoke)
     }
 
     /// An address that reaches the incarnation that runs now, and no later one.
@@ -500,6 +522,7 @@ impl<M: Send> Address<M> {
                 _ => None,
             };
             if let Some(refusal) = refusal {
+                right.record(self.core(), AddressEvent::Refused(refusal));
                 return Err(CallError::Refused(refusal));
             }
             rights = right.above.as_deref();

@@ -77,6 +77,7 @@
 //! | hear of its end | [`ActorCx::monitor`], [`Address::watch`], [`Exit`] |
 //! | find it, address many | [`System::find`], [`System::group`] |
 //! | messages that no handler saw | [`System::dead_letters`] |
+//! | weaker addresses, and their refusals | [`System::audit`] |
 //!
 //! # Two lanes
 //!
@@ -86,6 +87,7 @@
 
 mod actor;
 mod address;
+mod audit;
 mod desk;
 mod exit;
 mod group;
@@ -107,6 +109,7 @@ mod tree;
 
 pub use actor::{Actor, ActorCx, Birth, Event, Next};
 pub use address::{Address, CallError, Refusal, Reply, TellError};
+pub use audit::{AddressAudit, AddressEvent, AddressLimit, AddressRecord};
 pub use exit::{Exit, ExitKind};
 pub use group::Group;
 pub use letters::{DeadLetter, DeadLetters, LetterReason};

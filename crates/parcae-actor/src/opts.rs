@@ -16,18 +16,20 @@ pub struct ActorsOpts {
     pub(crate) budget: Option<Budget>,
     pub(crate) restarts: u64,
     pub(crate) letters: usize,
+    pub(crate) audit: usize,
     pub(crate) root: Supervise,
 }
 
 impl ActorsOpts {
     /// The defaults: no budget of its own, at most 1000 restarts in the whole tree, 128 dead
-    /// letters kept.
+    /// letters and 128 records of the audit kept.
     pub fn new() -> ActorsOpts {
         ActorsOpts {
             name: "actors".into(),
             budget: None,
             restarts: 1000,
             letters: 128,
+            audit: 128,
             root: Supervise::one_for_one(),
         }
     }
@@ -53,6 +55,13 @@ impl ActorsOpts {
     /// Number of dead letters that are kept; later ones replace the oldest.
     pub fn dead_letters(mut self, kept: usize) -> ActorsOpts {
         self.letters = kept;
+        self
+    }
+
+    /// Number of records of [weaker addresses](crate::System::audit) that are kept; later ones
+    /// replace the oldest. 0 records nothing.
+    pub fn audit(mut self, kept: usize) -> ActorsOpts {
+        self.audit = kept;
         self
     }
 

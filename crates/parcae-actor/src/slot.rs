@@ -545,7 +545,7 @@ mod tests {
     use super::*;
 
     fn pair() -> (Arc<Core>, Arc<Core>) {
-        let shared = Arc::new(Shared::new(0));
+        let shared = Arc::new(Shared::new(0, 0));
         let core = |name: &str| {
             let core = shared.new_core(name.into()).unwrap();
             core.begin();

@@ -2,6 +2,7 @@
 
 use crate::actor::{Actor, Birth};
 use crate::address::Address;
+use crate::audit::AddressAudit;
 use crate::group::{Group, Groups};
 use crate::letters::DeadLetters;
 use crate::mailbox::{Order, UserLane};
@@ -42,7 +43,7 @@ impl Actors for Cx<Cluster> {
         opts: ActorsOpts,
         body: impl FnOnce(&System<'env>) -> Result<R>,
     ) -> Result<R> {
-        let shared = Arc::new(Shared::new(opts.letters));
+        let shared = Arc::new(Shared::new(opts.letters, opts.audit));
         let allowance = Arc::new(Allowance::new(opts.restarts));
         let recharge = opts.root.recharge.clone();
         let mut nursery = NurseryOpts::new().name(Arc::clone(&opts.name));
@@ -201,6 +202,11 @@ impl<'env> System<'env> {
         &self.shared.letters
     }
 
+    /// Records of weaker addresses: which were made, taken back, and what they refused.
+    pub fn audit(&self) -> &AddressAudit {
+        &self.shared.audit
+    }
+
     /// Restarts that the system has left.
     pub fn restarts_left(&self) -> u64 {
         self.allowance.left()
@@ -227,6 +233,7 @@ impl fmt::Debug for System<'_> {
 /// State that all actors of a system share.
 pub(crate) struct Shared {
     pub(crate) letters: DeadLetters,
+    pub(crate) audit: AddressAudit,
     pub(crate) groups: Groups,
     next: AtomicU64,
     names: Mutex<BTreeMap<Arc<str>, Name>>,
@@ -239,9 +246,10 @@ struct Name {
 }
 
 impl Shared {
-    pub(crate) fn new(letters: usize) -> Shared {
+    pub(crate) fn new(letters: usize, audit: usize) -> Shared {
         Shared {
             letters: DeadLetters::new(letters),
+            audit: AddressAudit::new(audit),
             groups: Groups::default(),
             next: AtomicU64::new(1),
             names: Mutex::default(),
@@ -258,6 +266,10 @@ impl Shared {
 
     pub(crate) fn next_monitor(&self) -> MonitorId {
         MonitorId(self.next())
+    }
+
+    pub(crate) fn next_address(&self) -> u64 {
+        self.next()
     }
 
     /// The core of a new slot, whose name is registered.

@@ -1,7 +1,7 @@
 //! Models of the system lane: monitors against ends, and requests against an actor that is about to
 //! sleep. Waiting has the same last look as sleeping.
 
-use super::{Core, News, Phase, Sink};
+use super::{Core, News, Sink};
 use crate::actor::Event;
 use crate::desk::Desk;
 use crate::exit::{Exit, ExitKind};
@@ -20,7 +20,7 @@ fn running(shared: &Arc<Shared>, name: &str) -> Arc<Core> {
 
 /// An actor, and one that it monitors.
 fn pair() -> (Arc<Core>, Arc<Core>) {
-    let shared = Arc::new(Shared::new(0));
+    let shared = Arc::new(Shared::new(0, 0));
     (running(&shared, "watcher"), running(&shared, "other"))
 }
 
@@ -75,7 +75,7 @@ fn demonitor_against_exit() {
 /// An actor that has found nothing after it lay down is woken by a request that comes meanwhile.
 fn against_sleep(request: fn(&Core), has_come: fn(&Core) -> bool) {
     loom::model(move || {
-        let shared = Arc::new(Shared::new(0));
+        let shared = Arc::new(Shared::new(0, 0));
         let core = running(&shared, "actor");
         let desk = Arc::new(Desk::new());
         core.set_keeper(&desk, 7);
@@ -109,7 +109,7 @@ fn kill_against_sleep() {
 #[test]
 fn kill_against_attach() {
     loom::model(|| {
-        let shared = Arc::new(Shared::new(0));
+        let shared = Arc::new(Shared::new(0, 0));
         let core = running(&shared, "actor");
         let (other, token) = (Arc::clone(&core), CancelToken::new());
         let killer = thread::spawn(move || other.kill());

@@ -2,7 +2,7 @@
 
 use super::*;
 use parcae::time;
-use parcae_actor::{CallError, Refusal};
+use parcae_actor::{AddressEvent, AddressLimit, CallError, Refusal};
 
 #[test]
 fn messages_of_one_sender_are_handled_in_order() {
@@ -147,6 +147,49 @@ fn an_address_can_be_weakened_and_never_widened() {
             CallError::Refused(Refusal::TooLate)
         ));
         assert_eq!(actor.call(LONG, Msg::Sum)?, 1004);
+        Ok(())
+    });
+}
+
+/// All copies of a weaker address are one in the audit, and refusals in a row are one record.
+#[test]
+fn weaker_addresses_are_audited() {
+    everywhere(|_, system, log| {
+        let actor = start(system, "a", log)?;
+        let (lent, take_back) = actor.revocable();
+        let few = lent.at_most(1);
+        few.tell(Msg::Add(1))?;
+        for _ in 0..3 {
+            assert!(few.clone().tell(Msg::Add(1)).is_err());
+        }
+        take_back();
+        take_back();
+        assert!(few.tell(Msg::Add(1)).is_err());
+        assert!(lent.tell(Msg::Add(1)).is_err());
+        actor.tell(Msg::Add(1))?; // a full address leaves no record
+        let records = system.audit().take();
+        let (first, second) = (records[0].address, records[1].address);
+        let found: Vec<_> = (records.iter())
+            .map(|record| (record.address, record.from, record.event, record.times))
+            .collect();
+        let refused = AddressEvent::Refused;
+        assert_eq!(
+            found,
+            [
+                (first, None, AddressEvent::Weakened(AddressLimit::Revocable), 1),
+                (second, Some(first), AddressEvent::Weakened(AddressLimit::AtMost(1)), 1),
+                (second, Some(first), refused(Refusal::UsedUp), 3),
+                (first, None, AddressEvent::Revoked, 1),
+                (second, Some(first), refused(Refusal::UsedUp), 1),
+                (first, None, refused(Refusal::Revoked), 1),
+            ]
+        );
+        let line = records[2].to_string();
+        assert!(
+            line.starts_with(&format!("address #{second} of `a` (from #{first}) refused")),
+            "{line}"
+        );
+        assert!(system.audit().take().is_empty());
         Ok(())
     });
 }
