@@ -180,17 +180,25 @@ pub mod budget {
 
 pub mod policy {
     //! Shares of the processors: see [`NurseryOpts::share`](crate::NurseryOpts::share). Scheduling
-    //! contexts: see [`CapContext`](crate::cap::CapContext).
+    //! contexts: see [`CapContext`](crate::cap::CapContext). The policy that decides about both:
+    //! see [`Runtime::policy`](crate::Runtime::policy).
 
     pub use crate::base::error::{ContextRefused, ShareRefused};
-    pub use crate::sched::run_queue::Charging;
+    pub use crate::sched::run_queue::{Charging, DecidedBy, Suggestion};
+    pub use crate::scope::cap::PolicyChange;
     pub use crate::scope::cap::{
         ContextEvent, ContextEventKind, ContextOpts, ContextStats, OverrunPolicy,
     };
     pub use crate::scope::cx::Job;
+    pub use crate::view::policy::{
+        ContextRules, ContextTerms, PolicyDecision, PolicyDesk, PolicyEvent, PolicyOpts,
+        PolicyRefused, PolicyService, PolicyStatus, PolicyView, RecordFault, RemoteSeat,
+        ServiceSeat, TenantView,
+    };
     pub use parcae_core::WorkerSet;
     pub use parcae_core::context::Refill;
-    pub use parcae_core::fair::{Latency, Weight};
+    pub use parcae_core::fair::{Latency, Params, Weight};
+    pub use parcae_core::policy::{Hint, Source as PolicySource};
 }
 
 pub mod cancel {

@@ -5,12 +5,15 @@
 //! | threads for blocking calls | `sync::blocking`, shutdown |
 //! | tallies of nurseries | `scope`, `view::stats` |
 //! | parts of the program that describe themselves | `scope::described`, `view` |
+//! | the policy, if there is one | `view::policy`, `view::sysmon` |
 //! | options of the monitor, deadlock policy | `view::sysmon`, `view::inspect` |
 
+use crate::base::time::Nanos;
 use crate::sched::Shared;
 use crate::sched::executor::thread_set::ThreadSet;
 use crate::sched::host::Host;
 use crate::sched::task::frame::FrameAccess;
+use crate::sched::timers::NEVER;
 use crate::sched::worker::Deferred;
 use crate::scope::budget::ReturnedAccounts;
 use crate::scope::cancel::CancelReason;
@@ -19,6 +22,7 @@ use crate::scope::described::DescribedParts;
 use crate::scope::tally::Tallies;
 use crate::sync::blocking;
 use crate::view::inspect::{self, OnDeadlock};
+use crate::view::policy::PolicyPart;
 use crate::view::sysmon::{self, MonitorOpts};
 use std::any::{Any, TypeId};
 use std::io;
@@ -31,6 +35,7 @@ pub(super) struct RuntimeHost {
     blocking: blocking::BlockingPool,
     tallies: Tallies,
     described: DescribedParts,
+    policy: PolicyPart,
     monitor: MonitorOpts,
     on_deadlock: OnDeadlock,
 }
@@ -45,6 +50,7 @@ impl RuntimeHost {
             blocking: blocking::BlockingPool::new(blocking),
             tallies: Tallies::default(),
             described: DescribedParts::default(),
+            policy: PolicyPart::default(),
             monitor,
             on_deadlock,
         }
@@ -53,7 +59,8 @@ impl RuntimeHost {
 
 impl Host for RuntimeHost {
     fn part(&self, of: TypeId) -> Option<&(dyn Any + Send + Sync)> {
-        let parts: [&(dyn Any + Send + Sync); 3] = [&self.blocking, &self.tallies, &self.described];
+        let parts: [&(dyn Any + Send + Sync); 4] =
+            [&self.blocking, &self.tallies, &self.described, &self.policy];
         parts.into_iter().find(|part| Any::type_id(*part) == of)
     }
 
@@ -80,6 +87,10 @@ impl Host for RuntimeHost {
     fn some_asleep(&self, shared: &Shared) -> usize {
         let found = inspect::some_asleep(shared).filter(|_| self.on_deadlock == OnDeadlock::Fail);
         found.map_or(0, |found| inspect::act(shared, found, OnDeadlock::Fail))
+    }
+
+    fn tick(&self, shared: &Shared) -> Nanos {
+        self.policy.tick(shared).unwrap_or(NEVER)
     }
 
     fn abandon(&self, shared: &Shared) {

@@ -11,6 +11,7 @@ mod deadlock;
 mod info;
 #[cfg(feature = "anyhow")]
 mod interop;
+mod policy;
 mod share;
 mod show;
 
@@ -19,6 +20,7 @@ pub use context::ContextRefused;
 pub(crate) use deadlock::DeadlockInfo;
 pub use deadlock::DeadlockReport;
 pub use info::{TaskId, TaskInfo};
+pub use policy::{PolicyRefused, RecordFault};
 pub use share::ShareRefused;
 
 use crate::base::reason::CancelReason;

@@ -7,6 +7,7 @@
 //!
 //! Nothing here is called on a hot path.
 
+use crate::base::time::Nanos;
 use crate::sched::Shared;
 use crate::sched::executor::thread_set::ThreadSet;
 use crate::sched::task::frame::FrameAccess;
@@ -42,6 +43,10 @@ pub(crate) trait Host: Send + Sync {
     /// Under the deterministic executor: no task can run, and time is about to pass. Ends the waits
     /// of tasks that wait for each other; returns their number.
     fn some_asleep(&self, shared: &Shared) -> usize;
+
+    /// Under the deterministic executor: the time has come that was given to
+    /// [`Shared::tick_at`]. Returns the next one.
+    fn tick(&self, shared: &Shared) -> Nanos;
 
     /// Cancels all tasks of the runtime, for good.
     fn abandon(&self, shared: &Shared);

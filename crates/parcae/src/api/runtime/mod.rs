@@ -41,7 +41,7 @@ pub use root::RootTask;
 pub use shutdown::Shutdown;
 
 use crate::api::engine::Engine;
-use crate::base::error::Result;
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::scope::budget::Standing;
 use crate::scope::cancel::{CancelReason, CancelToken};
 use crate::scope::cap::{
@@ -52,6 +52,7 @@ use crate::scope::cap::{
 use crate::scope::cx::{self, Cx, TaskSettings};
 use crate::scope::nursery::{Account, Nursery, NurseryOpts, SpawnOpts};
 use crate::scope::profile::{Profile, Service, Spawns};
+use crate::view::policy::{self, PolicyDesk, PolicyOpts, PolicyPart};
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -401,10 +402,58 @@ impl<P: Profile> Runtime<P> {
     ///
     /// # Errors
     ///
-    /// [`ContextRefused`](crate::ErrorKind::ContextRefused): the terms make no sense, no worker has
-    /// so much left, or there are too many contexts. Then nothing has changed.
+    /// [`ContextRefused`](crate::ErrorKind::ContextRefused): the terms make no sense, the
+    /// [policy](Runtime::policy) does not allow them, no worker has so much left, or there are too
+    /// many contexts. Then nothing has changed.
     pub fn admit(&self, opts: ContextOpts) -> Result<CapContext> {
-        self.inner().mint.context(&self.inner().settings.shared, opts)
+        self.admit_by_policy(None, opts)
+    }
+
+    /// As [`admit`](Runtime::admit), by the terms that the [policy](Runtime::policy) has for this
+    /// name; `opts` without them, or without a policy.
+    ///
+    /// ```
+    /// use parcae::policy::{ContextOpts, ContextTerms, PolicyDecision, PolicyOpts};
+    /// use parcae::prelude::*;
+    /// use std::time::Duration;
+    ///
+    /// let ms = Duration::from_millis;
+    /// let rt = Runtime::builder().build()?;
+    /// let policy = rt.policy(PolicyOpts::new())?;
+    /// let terms = ContextTerms { budget: ms(2), period: ms(20), deadline: ms(10), band: 0 };
+    /// policy.load(&PolicyDecision::rules().context_terms("audio", terms))?;
+    /// let audio = rt.admit_as("audio", ContextOpts::new(ms(8), ms(10)))?; // asks for much more
+    /// assert_eq!(audio.opts(), ContextOpts::new(ms(2), ms(20)).deadline(ms(10)));
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`admit`](Runtime::admit).
+    pub fn admit_as(&self, name: &str, opts: ContextOpts) -> Result<CapContext> {
+        self.admit_by_policy(Some(name), opts)
+    }
+
+    fn admit_by_policy(&self, name: Option<&str>, opts: ContextOpts) -> Result<CapContext> {
+        let shared = &self.inner().settings.shared;
+        let refused = |why| Error::new(ErrorKind::ContextRefused(why));
+        let opts = match shared.part::<PolicyPart>() {
+            Some(policy) => policy.check_context(name, opts).map_err(refused)?,
+            None => opts,
+        };
+        self.inner().mint.context(shared, opts)
+    }
+
+    /// Gives the runtime a policy: a service that decides about shares and contexts within the
+    /// bounds of the operator, and the operator's own rules. The result is the operator's; the
+    /// policy ends when it is dropped. See [`policy`](crate::policy).
+    ///
+    /// # Errors
+    ///
+    /// If the runtime has a policy already or no room for tenants, or the system refuses a thread.
+    pub fn policy(&self, opts: PolicyOpts) -> Result<PolicyDesk> {
+        let inner = self.inner();
+        policy::open(&inner.engine.shared(), inner.mint.policy(), opts)
     }
 
     /// The audit log of capabilities: minted, used, refused, revoked.

@@ -18,6 +18,15 @@ pub enum ContextRefused {
         /// How many that is.
         most: usize,
     },
+    /// The policy in force does not allow it.
+    Policy {
+        /// The rule.
+        rule: &'static str,
+        /// The value.
+        asked: u64,
+        /// The most that is allowed.
+        most: u64,
+    },
     /// The capability was revoked.
     Revoked,
     /// The capability was minted by another runtime.
@@ -39,6 +48,11 @@ impl fmt::Display for ContextRefused {
                 f,
                 "there are {most} contexts already, and room for no more: drop one, or let several \
                  tasks share one"
+            ),
+            ContextRefused::Policy { rule, asked, most } => write!(
+                f,
+                "the policy in force does not allow the context: {rule} is {asked}, and {most} is \
+                 the most: ask for less, or ask the operator"
             ),
             ContextRefused::Revoked => {
                 f.write_str("the context was revoked: ask for admission again")

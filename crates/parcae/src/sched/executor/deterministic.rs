@@ -70,6 +70,7 @@ impl Conductor {
         let lab = self.shared.lab.as_deref();
         while !done() {
             self.fire_timers();
+            self.shared.tick();
             awake.clear();
             awake.extend(self.workers.iter().filter(|w| !self.shared.idle.is_asleep(w.index)));
             if awake.is_empty() {
@@ -162,6 +163,7 @@ impl Conductor {
         let worker = &self.workers[0];
         let (mut stuck, mut jumps) = (0, 0_u64);
         while !done() {
+            self.shared.tick();
             let (next, is_fair, must_stop, recording) = {
                 let mut state = lab.lock();
                 worker.tell_ready(&mut state);

@@ -102,10 +102,11 @@ pub(crate) use guards::{ChainGuard, TaskGuard};
 pub(crate) use realtime::{ContextNotice, JobPlan, LookUp};
 pub use shared::Victims;
 pub(crate) use shared::{RunQueues, TaskSource};
-pub use tenants::Charging;
 pub(crate) use tenants::{
-    BlockingAccount, TenantReading, TenantRequest, TenantShares, UpkeepKind, UpkeepReading,
+    BlockingAccount, TenantReading, TenantRequest, TenantRule, TenantRules, TenantShares,
+    TenantWish, UpkeepKind, UpkeepReading,
 };
+pub use tenants::{Charging, DecidedBy, Suggestion};
 
 use crate::base::time::Nanos;
 use crate::sched::deque::DequeOwner;

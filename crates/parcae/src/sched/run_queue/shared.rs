@@ -7,7 +7,8 @@ use crate::sched::queue::{Inbox, Inject};
 use crate::sched::run_queue::realtime::RealtimeTable;
 use crate::sched::run_queue::running::RunningTasks;
 use crate::sched::run_queue::tenants::{
-    BlockingAccount, Charging, TenantRequest, TenantShares, TenantTable, UpkeepKind, unit,
+    BlockingAccount, Charging, TenantRequest, TenantRules, TenantShares, TenantTable, UpkeepKind,
+    unit,
 };
 use crate::sched::task::{Lane, Priority, Task, TenantIndex};
 use parcae_core::fair::Weight;
@@ -255,15 +256,43 @@ impl RunQueues {
         deterministic: bool,
         charging: Charging,
     ) -> Result<TenantIndex, ShareRefused> {
+        let tenant = self.make_tenants(max, deterministic, charging)?.open(request)?;
+        self.special.store(true, Ordering::Relaxed); // see `is_special`
+        Ok(tenant)
+    }
+
+    /// The table of tenants, which is made for `max` tenants if there is none.
+    fn make_tenants(
+        &self,
+        max: usize,
+        deterministic: bool,
+        charging: Charging,
+    ) -> Result<&TenantTable, ShareRefused> {
         if max == 0 {
             return Err(ShareRefused::Off);
         }
         let make =
             || TenantTable::new(unit(deterministic), charging, max, self.slots()).map(Box::new);
-        let table = self.tenants.get_or_init(make).as_deref().ok_or(ShareRefused::OutOfMemory)?;
-        let tenant = table.open(request)?;
-        self.special.store(true, Ordering::Relaxed); // see `is_special`
-        Ok(tenant)
+        self.tenants.get_or_init(make).as_deref().ok_or(ShareRefused::OutOfMemory)
+    }
+
+    /// Sets the rules of a policy for tenants, also those that are opened later.
+    pub(crate) fn set_tenant_rules(
+        &self,
+        rules: TenantRules,
+        max: usize,
+        deterministic: bool,
+        charging: Charging,
+    ) -> Result<(), ShareRefused> {
+        self.make_tenants(max, deterministic, charging)?.set_rules(Some(rules));
+        Ok(())
+    }
+
+    /// Tenants get what they ask for again.
+    pub(crate) fn drop_tenant_rules(&self) {
+        if let Some(table) = self.tenants() {
+            table.set_rules(None);
+        }
     }
 
     /// A nursery of this tenant has ended.

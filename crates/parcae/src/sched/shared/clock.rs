@@ -156,6 +156,23 @@ impl Shared {
         }
     }
 
+    /// Under the deterministic executor: calls [`Host::tick`](crate::sched::host::Host::tick) at
+    /// this time.
+    pub(crate) fn tick_at(&self, at: Nanos) {
+        self.next_tick.store(at, Ordering::Relaxed); // see there
+    }
+
+    /// Under the deterministic executor: lets the host act, if it has asked for it. No deadline:
+    /// time does not jump to it, and tasks that wait for each other stay a deadlock.
+    pub(crate) fn tick(&self) {
+        let at = self.next_tick.load(Ordering::Relaxed); // see there
+        if at != NEVER && self.now() >= at {
+            let next = self.host.tick(self);
+            // Relaxed: see there. The policy may have gone meanwhile.
+            let _ = self.next_tick.compare_exchange(at, next, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
     /// As [`fire_timers`](Shared::fire_timers), one instant after the other. `choose` is asked for
     /// the next of several timers that are due at the same instant.
     pub(crate) fn fire_timers_by(&self, mut choose: impl FnMut(usize) -> usize) {

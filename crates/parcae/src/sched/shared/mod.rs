@@ -21,7 +21,7 @@ use crate::sched::task::signal::request_end;
 use crate::sched::task::slab::{OutOfRecords, Slab};
 use crate::sched::task::state::{RecordHandle, Woken};
 use crate::sched::task::{Binding, Lane, Start, Task, TaskRef, Traits};
-use crate::sched::timers::{Nanos, REAL_UNIT, STEP, SignalTimer, TimerThread, Timers};
+use crate::sched::timers::{NEVER, Nanos, REAL_UNIT, STEP, SignalTimer, TimerThread, Timers};
 use crate::sched::worker::faults::{FaultPoint, contain, fault_in_loop};
 use crate::sched::worker::stats::{Stats, WorkerStats};
 use crate::sched::worker::{self, Deferred, Worker};
@@ -120,6 +120,9 @@ pub(crate) struct Shared {
     pub(crate) world: OnceLock<Arc<dyn Any + Send + Sync>>,
     /// The last reading of the clock by any thread, roughly.
     pub(crate) coarse: AtomicU64,
+    /// When the deterministic executor calls [`Host::tick`]; never, unless a policy has asked for
+    /// it. Relaxed: one thread uses it.
+    next_tick: AtomicU64,
     /// The parts of the runtime that workers do not need.
     pub(crate) host: Box<dyn Host>,
     /// The threads of the workers; empty under the deterministic executor. Set once.
@@ -214,6 +217,7 @@ impl Shared {
             #[cfg(feature = "io")]
             world: OnceLock::new(),
             coarse: AtomicU64::new(0),
+            next_tick: AtomicU64::new(NEVER),
             host,
             thread_set: OnceLock::new(),
             #[cfg(test)]

@@ -2,6 +2,7 @@
 //! lab. See `worker::reset`.
 
 use super::{OUTSIDE, Shared};
+use crate::sched::timers::NEVER;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -59,6 +60,7 @@ impl Shared {
             #[cfg(feature = "io")]
                 world: _, // clean
             coarse: _, // for threads
+            next_tick,
             host: _,
             thread_set: _, // for threads
             #[cfg(test)]
@@ -69,6 +71,7 @@ impl Shared {
         let since = Instant::now().saturating_duration_since(*started);
         epoch.store(since.as_nanos() as u64, Ordering::Relaxed); // as above
         outside.store(OUTSIDE, Ordering::Relaxed); // as above
+        next_tick.store(NEVER, Ordering::Relaxed); // as above
         remotes.iter().for_each(|remote| remote.stats.reset());
         gate.reset();
         roots.reset();

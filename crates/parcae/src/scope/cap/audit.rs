@@ -5,7 +5,7 @@
 //! entry and counts the loss.
 //!
 //! A task that polls at a limit must not displace all other entries, so a denial that repeats the
-//! newest entry is counted in that entry.
+//! newest entry is counted in that entry. A policy does the same for events of its own.
 //!
 //! The [`AuditLevel`] decides which events are recorded. Unless uses are recorded, a successful use
 //! only reads the level: one relaxed load. All other events are off the hot path and take a lock
@@ -15,6 +15,7 @@
 //! The primitives are those of `std` even in models: no protocol depends on the log.
 
 use super::{CapError, CapKind, Limits};
+use crate::base::error::PolicyRefused;
 use crate::scope::budget::Budget;
 use std::collections::VecDeque;
 use std::fmt;
@@ -61,6 +62,59 @@ pub enum AuditEvent {
     Denied(CapError),
     /// It was revoked, and with it everything derived from it.
     Revoked,
+    /// A policy came into force, or was refused.
+    Policy(PolicyChange),
+}
+
+/// A change of the policy of a runtime, or a refusal of one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PolicyChange {
+    /// A service has taken the seat.
+    Seated,
+    /// The service has left the seat, or has died.
+    Left,
+    /// A decision of the service came into force.
+    Decided {
+        /// Its epoch.
+        epoch: u64,
+    },
+    /// A decision or a sign of life was refused.
+    Refused(PolicyRefused),
+    /// The service is silent: its last decision holds for a while.
+    Silent {
+        /// The epoch of that decision.
+        epoch: u64,
+    },
+    /// The service was silent for too long: the built-in policy holds.
+    Fallback,
+    /// The operator has changed rules.
+    Operator,
+    /// The operator has put the built-in policy in force.
+    Held,
+    /// The operator lets the service decide again.
+    Lifted,
+    /// The rules for contexts have refused one.
+    ContextRefused,
+}
+
+impl fmt::Display for PolicyChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PolicyChange::Seated => f.write_str("a service has taken the seat"),
+            PolicyChange::Left => f.write_str("the service has left"),
+            PolicyChange::Decided { epoch } => write!(f, "decision {epoch} is in force"),
+            PolicyChange::Refused(why) => write!(f, "refused: {why}"),
+            PolicyChange::Silent { epoch } => {
+                write!(f, "the service is silent, decision {epoch} holds for now")
+            }
+            PolicyChange::Fallback => f.write_str("the built-in policy is in force"),
+            PolicyChange::Operator => f.write_str("the operator has changed rules"),
+            PolicyChange::Held => f.write_str("the operator holds the built-in policy in force"),
+            PolicyChange::Lifted => f.write_str("the operator lets the service decide again"),
+            PolicyChange::ContextRefused => f.write_str("a context was refused"),
+        }
+    }
 }
 
 /// A successful use of a capability.
@@ -157,6 +211,7 @@ impl fmt::Display for AuditEntry {
             AuditEvent::Denied(error) if *times == 1 => write!(f, " denied: {error}"),
             AuditEvent::Denied(error) => write!(f, " denied {times} times: {error}"),
             AuditEvent::Revoked => f.write_str(" revoked"),
+            AuditEvent::Policy(change) => write!(f, ": {change}"),
         }
     }
 }

@@ -129,6 +129,22 @@ impl ContextOpts {
         self
     }
 
+    /// Budget and period in nanoseconds, and the band.
+    pub(crate) fn demand(&self) -> (u64, u64, u8) {
+        (nanos(self.budget), nanos(self.period), self.band)
+    }
+
+    /// The same with other terms.
+    pub(crate) fn with_terms(
+        self,
+        budget: Duration,
+        period: Duration,
+        deadline: Duration,
+        band: u8,
+    ) -> ContextOpts {
+        ContextOpts { budget, period, deadline: Some(deadline), band, ..self }
+    }
+
     fn params(&self) -> Params {
         Params {
             deadline: nanos(self.deadline.unwrap_or(self.period)),

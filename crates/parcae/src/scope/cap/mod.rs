@@ -95,7 +95,7 @@ mod tests;
 
 pub use crate::base::error::{CapError, CapLimit, NetUse};
 pub(crate) use audit::Clock;
-pub use audit::{Audit, AuditEntry, AuditEvent, AuditLevel, Usage};
+pub use audit::{Audit, AuditEntry, AuditEvent, AuditLevel, PolicyChange, Usage};
 pub use budget::{BudgetLimits, CapBudget};
 pub use channel::{CapChannel, ChannelLimits, ChannelPermit};
 pub(crate) use context::ContextNode;
@@ -147,6 +147,8 @@ pub enum CapKind {
     Share,
     /// [`CapContext`].
     Context,
+    /// The policy of a runtime: see [`policy`](crate::policy).
+    Policy,
 }
 
 impl fmt::Display for CapKind {
@@ -160,6 +162,7 @@ impl fmt::Display for CapKind {
             CapKind::Exec => "program",
             CapKind::Share => "share",
             CapKind::Context => "context",
+            CapKind::Policy => "policy",
         })
     }
 }
@@ -319,6 +322,11 @@ impl Mint {
         CapContext::admit(self.unrecorded(CapKind::Context, Delegation::Forbidden), shared, opts)
     }
 
+    /// The name of a policy in the audit log.
+    pub(crate) fn policy(&self) -> PolicyName {
+        PolicyName(self.unrecorded(CapKind::Policy, Delegation::Forbidden))
+    }
+
     fn identity(&self, kind: CapKind, limits: Limits, delegation: Delegation) -> Identity {
         let id = self.unrecorded(kind, delegation);
         id.record(AuditEvent::Minted(limits));
@@ -334,6 +342,15 @@ impl Mint {
             delegation,
             issuer: Arc::clone(&self.issuer),
         }
+    }
+}
+
+/// A policy in the audit log.
+pub(crate) struct PolicyName(Identity);
+
+impl PolicyName {
+    pub(crate) fn record(&self, change: PolicyChange) {
+        self.0.record(AuditEvent::Policy(change));
     }
 }
 

@@ -8,7 +8,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::lent::MaybeLent;
 use crate::base::lock::Lock;
 use crate::sched::Config;
-use crate::sched::run_queue::TenantRequest;
+use crate::sched::run_queue::{Suggestion, TenantRequest, TenantWish};
 use crate::sched::task::group::Group;
 use crate::sched::task::{Binding, Lane, Priority, TaskRef, Traits};
 use crate::sched::timers::Due;
@@ -20,6 +20,7 @@ use crate::scope::cx::{Frame, Inherited, Shares, TaskSettings, TurnLength};
 use crate::scope::tally::Tallies;
 use crate::stack::StackSize;
 use parcae_core::fair::{Latency, Weight};
+use parcae_core::policy::Hint;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -75,6 +76,8 @@ pub struct NurseryOpts {
     recharge: Option<Recharge>,
     share: Option<Weight>,
     latency: Option<Latency>,
+    hint: Option<Hint>,
+    suggestion: Option<Suggestion>,
     context: Option<Arc<ContextNode>>,
 }
 
@@ -409,6 +412,38 @@ impl NurseryOpts {
         self
     }
 
+    /// The kind of work of this tenant, which the [policy](crate::policy) maps to a weight and a
+    /// latency. A [share](NurseryOpts::share) or a [latency](NurseryOpts::latency) that is named as
+    /// well goes before it. Without a policy service the built-in profiles hold: half the normal
+    /// weight for batch work and agents, for example.
+    ///
+    /// ```
+    /// use parcae::policy::Hint;
+    /// use parcae::prelude::*;
+    ///
+    /// let rt = Runtime::builder().build()?;
+    /// rt.run(|cx| {
+    ///     cx.nursery_with(NurseryOpts::new().name("report").hint(Hint::Batch), |n| {
+    ///         n.spawn(|_| Ok(()))?.join()
+    ///     })
+    /// })?;
+    /// assert_eq!(rt.stats().tenant("report").unwrap().weight, 512);
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn hint(mut self, hint: Hint) -> NurseryOpts {
+        self.hint = Some(hint);
+        self
+    }
+
+    /// A suggestion of the coordinator of a graph of tasks for this tenant: a priority in its own
+    /// scale, and a time by which the work is to be done. It grants nothing. A policy service sees
+    /// it ([`TenantView`](crate::policy::TenantView)) and may map it to a share.
+    pub fn suggest(mut self, priority: u8, within: Option<Duration>) -> NurseryOpts {
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.suggestion = Some(Suggestion { priority, deadline: within.map_or(0, nanos) });
+        self
+    }
+
     /// Binds the tasks of the nursery, and of all nurseries inside, to a scheduling context: they
     /// run before all others while it has budget, and not at all while it has none. They share the
     /// budget and take turns. The body of the nursery is not inside: it is code of the task that
@@ -444,19 +479,19 @@ impl NurseryOpts {
 
     /// Whether it asks for a share of the processors.
     pub(crate) fn asks_for_share(&self) -> Option<Weight> {
-        self.share.or(self.latency.map(|_| Weight::NORMAL))
+        let asks = self.latency.is_some() || self.hint.is_some() || self.suggestion.is_some();
+        self.share.or(asks.then_some(Weight::NORMAL))
     }
 
     /// Opens the tenant that the options name, if they do.
     pub(crate) fn tenant(&self, outer: &TaskSettings) -> Result<Option<OpenTenant>> {
-        let Some(weight) = self.asks_for_share() else { return Ok(None) };
+        if self.asks_for_share().is_none() {
+            return Ok(None);
+        }
         let shared = &outer.shared;
-        let request = TenantRequest {
-            name: self.name.clone(),
-            parent: outer.tenant,
-            weight,
-            latency: self.latency.unwrap_or_default(),
-        };
+        let NurseryOpts { share: weight, latency, hint, suggestion, .. } = *self;
+        let wish = TenantWish { weight, latency, hint, suggestion };
+        let request = TenantRequest { name: self.name.clone(), parent: outer.tenant, wish };
         let Config { max_tenants, deterministic, charging, .. } = shared.config;
         let opened = shared.queues.open_tenant(request, max_tenants, deterministic, charging);
         let index = opened.map_err(|refused| Error::new(ErrorKind::ShareRefused(refused)))?;

@@ -11,7 +11,8 @@
 //!
 //! It gives access to [`dump`](crate::Runtime::dump) and [`stats`](crate::Runtime::stats). It
 //! changes nothing unless the program allows it: [`AttachOpts::allow_cancel`], and
-//! [`AttachOpts::allow_recharge`], which takes a capability and cannot grant more than that has.
+//! [`AttachOpts::allow_recharge`], which takes a capability and cannot grant more than that has,
+//! and [`AttachOpts::allow_policy`], which opens the desk of the operator.
 //! The socket belongs to the user who runs the program, and to no other user (mode 0600).
 //!
 //! # The protocol
@@ -32,6 +33,12 @@
 //! | `recharge NURSERY ops=100 memory=4096 …` | `{"ok":true}` |
 //! | `trace start events=N` | `{"ok":true}`: each worker keeps its last N events, see [`trace`](crate::trace) |
 //! | `trace stop` | `{"bytes":N,"lost":N}`, and after that line so many bytes, as [`Trace::write_chrome`](crate::trace::Trace::write_chrome) |
+//! | `policy show`, `policy explain TENANT`, `policy history` | the [policy](crate::policy) in force, as JSON |
+//! | `policy set weight=512 latency=batch -- TENANT`, `policy unset TENANT`, `policy fallback`, `policy lift` | `{"ok":true}` |
+//! | `policy load N`, `policy check N`, and after that line N bytes: a record of rules | `{"ok":true}`; `check` changes nothing |
+//! | `policy serve -- NAME`, `policy serve epoch=N -- NAME` | `{"ok":true}`: this connection has the seat of the policy service |
+//! | `policy view` | `{"bytes":N}`, and after that line a record of the [view](crate::policy::PolicyView) |
+//! | `policy decide N`, and after that line N bytes: a record of the [decision](crate::policy::PolicyDecision); `policy alive EPOCH` | `{"ok":true}` |
 //! | any other request, or one that is not allowed | `{"error":"…"}` |
 //!
 //! # Ownership
@@ -42,6 +49,7 @@
 //! joins their threads: no request runs after it. A client that does not read is cut off after five
 //! seconds. `Bound` owns the socket's file, and removes no other.
 
+mod policy;
 mod recording;
 mod requests;
 mod socket;
@@ -50,8 +58,9 @@ mod tests;
 
 use crate::sched::Shared;
 use crate::scope::cap::CapBudget;
-use recording::ClientRecording;
-use requests::Server;
+use crate::view::policy::PolicyDesk;
+use policy::PolicyAccess;
+use requests::{ClientState, Server};
 use socket::Bound;
 use std::collections::HashMap;
 use std::fmt;
@@ -82,6 +91,7 @@ pub struct AttachOpts {
     path: Option<PathBuf>,
     cancel: bool,
     recharge: Option<CapBudget>,
+    policy: PolicyAccess,
 }
 
 impl AttachOpts {
@@ -99,6 +109,13 @@ impl AttachOpts {
     /// Allows clients to cancel tasks.
     pub fn allow_cancel(mut self) -> AttachOpts {
         self.cancel = true;
+        self
+    }
+
+    /// Allows clients to read and change the policy, as its operator, and to take the seat of its
+    /// service: `parcae policy`, [`RemoteSeat`](crate::policy::RemoteSeat).
+    pub fn allow_policy(mut self, policy: &PolicyDesk) -> AttachOpts {
+        self.policy = PolicyAccess::to(policy.desk());
         self
     }
 
@@ -165,7 +182,7 @@ pub(crate) fn open(shared: Weak<Shared>, opts: AttachOpts) -> io::Result<Attache
     };
     let listener = bound.listener()?;
     let (stop, stopped) = UnixStream::pair()?;
-    let server = Server::new(shared, opts.cancel, opts.recharge);
+    let server = Server::new(shared, opts.cancel, opts.recharge, opts.policy);
     let thread = thread::Builder::new()
         .name("parcae-attach".into())
         .spawn(move || serve(&listener, &stopped, &Arc::new(server)))?;
@@ -294,14 +311,19 @@ fn wait_for_either(listener: i32, stopped: i32) -> bool {
 fn talk(stream: &UnixStream, server: &Server) -> io::Result<()> {
     stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
     let mut requests = BufReader::new(stream);
-    let mut recorder = ClientRecording::default();
+    let mut client = ClientState::default();
     loop {
         let mut line = Vec::new();
         let mut limited = io::Read::take(&mut requests, LONGEST);
         if limited.read_until(b'\n', &mut line)? == 0 {
             return Ok(());
         }
-        let answer = server.answer(String::from_utf8_lossy(&line).trim(), &mut recorder);
+        let request = String::from_utf8_lossy(&line);
+        let record = match policy::bytes_after(&request) {
+            Some(length) => policy::read_record(&mut requests, length)?,
+            None => Vec::new(),
+        };
+        let answer = server.answer(request.trim(), &record, &mut client);
         (&mut &*stream).write_all(&answer)?;
         if !line.ends_with(
             b"

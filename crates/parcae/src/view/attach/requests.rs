@@ -1,5 +1,6 @@
 //! Requests and their answers.
 
+use super::policy::{ClientSeat, PolicyAccess};
 use super::recording::ClientRecording;
 use crate::base::error::TaskId;
 use crate::base::json::{JsonObject, string};
@@ -14,21 +15,37 @@ pub(super) struct Server {
     shared: Weak<Shared>,
     cancel: bool,
     recharge: Option<CapBudget>,
+    policy: PolicyAccess,
+}
+
+/// The state of a connection between two requests. It ends with the connection.
+#[derive(Default)]
+pub(super) struct ClientState {
+    recorder: ClientRecording,
+    seat: ClientSeat,
 }
 
 impl Server {
-    pub(super) fn new(shared: Weak<Shared>, cancel: bool, recharge: Option<CapBudget>) -> Server {
-        Server { shared, cancel, recharge }
+    pub(super) fn new(
+        shared: Weak<Shared>,
+        cancel: bool,
+        recharge: Option<CapBudget>,
+        policy: PolicyAccess,
+    ) -> Server {
+        Server { shared, cancel, recharge, policy }
     }
 
-    /// The answer to a request on a connection: one line, and a trace after it if one was
-    /// requested.
-    pub(super) fn answer(&self, request: &str, recorder: &mut ClientRecording) -> Vec<u8> {
+    /// The answer to a request on a connection, which may be followed by a record: one line, and a
+    /// trace or a record after it if one was requested.
+    pub(super) fn answer(&self, request: &str, record: &[u8], client: &mut ClientState) -> Vec<u8> {
         let mut words = request.split_whitespace();
         let words = (words.next(), words.collect::<Vec<_>>());
         let mut answer = match (self.shared.upgrade(), words) {
             (None, _) => error("the runtime has ended"),
-            (Some(shared), (Some("trace"), rest)) => return recorder.answer(shared, &rest),
+            (Some(shared), (Some("trace"), rest)) => return client.recorder.answer(shared, &rest),
+            (Some(_), (Some("policy"), _)) => {
+                return self.policy.answer(request, record, &mut client.seat);
+            }
             (Some(shared), (first, rest)) => self.line(&shared, request, first, &rest),
         };
         answer.push('\n');
@@ -52,7 +69,7 @@ impl Server {
             _ => Err(format!(
                 "unknown request `{request}`; the requests are hello, dump, dump full, tasks, task\
                   TASK, text, text full, stats, deadlock, cancel TASK, recharge NURSERY ops=N …, \
-                 trace start, trace stop"
+                 trace start, trace stop, policy …"
             )),
         };
         answer.unwrap_or_else(|text| error(&text))
@@ -60,7 +77,11 @@ impl Server {
 
     fn hello(&self, shared: &Shared) -> String {
         let program = std::env::args().next().unwrap_or_default();
-        let may = [("cancel", self.cancel), ("recharge", self.recharge.is_some())];
+        let may = [
+            ("cancel", self.cancel),
+            ("recharge", self.recharge.is_some()),
+            ("policy", self.policy.is_allowed()),
+        ];
         let mut out = String::new();
         let mut object = JsonObject::begin(&mut out);
         object.text("parcae", env!("CARGO_PKG_VERSION")).plain("pid", std::process::id());

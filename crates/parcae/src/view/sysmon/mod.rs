@@ -16,7 +16,9 @@
 //! 4. *Deadlocks.* Tasks are scanned for deadlocks ([`patrol`]).
 //! 5. *Idle stacks.* A part of those above the watermark gives its memory back
 //!    (`stack::Trimmer`), so that the tasks that left them need not wait for that.
-//! 6. *Safety nets.* Work that waits while a worker rests, at two checks in a row, is announced
+//! 6. *Policy.* If there is a policy, its watchdog looks whether its service is alive
+//!    (`view::policy`).
+//! 7. *Safety nets.* Work that waits while a worker rests, at two checks in a row, is announced
 //!    again; overdue deadlines are fired. Neither should ever be needed.
 //!
 //! # Cost
@@ -57,6 +59,7 @@ use crate::sched::executor::thread_set::ThreadSet;
 use crate::sched::run_queue::UpkeepKind;
 use crate::stack::{Pace, Trimmer};
 use crate::view::inspect::OnDeadlock;
+use crate::view::policy::PolicyPart;
 use examine::{cpu_time, examine, is_blocked};
 use heartbeat::{Heartbeat, Verdict};
 use patrol::Patrol;
@@ -213,6 +216,9 @@ impl Monitor {
         let threads = Arc::clone(&self.threads);
         let shared = threads.shared();
         fire_overdue(shared);
+        if let Some(policy) = shared.part::<PolicyPart>() {
+            policy.tick(shared);
+        }
         let (mut working, mut held_up) = (0, 0);
         for slot in 0..shared.active_slots() {
             match self.check_worker(slot, now) {

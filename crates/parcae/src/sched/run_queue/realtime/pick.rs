@@ -27,6 +27,11 @@ impl RunQueues {
         Ok(admitted)
     }
 
+    /// The part of each worker that is promised to contexts, in thousandths.
+    pub(crate) fn promised(&self, workers: usize) -> Vec<u64> {
+        self.realtime().map_or_else(|| vec![0; workers], |table| table.promised(workers))
+    }
+
     /// Ends a context. Returns the task that waits for its events, to be woken; `None` if it had
     /// ended before.
     pub(crate) fn revoke_context(

@@ -252,6 +252,12 @@ impl RealtimeTable {
         Ok(ContextIndex::new(index))
     }
 
+    /// The part of each of the first `workers` that is promised to contexts, in thousandths.
+    pub(in crate::sched::run_queue) fn promised(&self, workers: usize) -> Vec<u64> {
+        let part = |demand: Demand| demand.budget.saturating_mul(1000) / demand.period.max(1);
+        (0..workers).map(|worker| self.of(worker).contexts.demands().map(part).sum()).collect()
+    }
+
     /// Ends a context: its tasks have none from now on. Returns the task that waits for its events,
     /// to be woken; `None` if it had ended before.
     pub(in crate::sched::run_queue) fn revoke(

@@ -14,6 +14,7 @@ use parcae_core::fair::{
     Woken,
 };
 use std::ptr::NonNull;
+use std::sync::TryLockError;
 
 /// The rate of a tenant that has not run: two nanoseconds per op.
 const FIRST_RATE: u64 = 2 << RATE_SHIFT;
@@ -37,6 +38,8 @@ struct TenantMember {
     group: GroupId,
     /// The entity of its own tasks.
     leaf: EntityId,
+    /// Its weight and latency, by the changes that were adopted last.
+    params: Params,
     /// Started tasks that only this worker may run, by priority.
     started: [Chain<Task>; 3],
     /// The order of started and unstarted tasks.
@@ -110,6 +113,7 @@ impl FairWorker {
             parent: 0,
             group: GroupId::ROOT,
             leaf,
+            params: Params::default(),
             started: Default::default(),
             order: Default::default(),
             pops: 0,
@@ -175,7 +179,7 @@ impl FairWorker {
         };
         self.member_of[leaf.index()] = tenant as u16;
         let member = &mut self.members[tenant];
-        (member.identity, member.parent) = (identity, parent);
+        (member.identity, member.parent, member.params) = (identity, parent, params);
         (member.group, member.leaf) = (group, leaf);
         (member.rate, member.pops, member.order) = (FIRST_RATE, 0, Default::default());
     }
@@ -215,28 +219,45 @@ impl FairWorker {
 
     /// Adopts changed weights and slices, and divides weights among workers by demand.
     fn adopt_changes(&mut self, table: &TenantTable) {
-        let changes = table.changes();
         let is_due = self.fair_picks.is_multiple_of(DEMAND_INTERVAL) && table.has_several_workers();
-        if changes == self.changes && !is_due {
+        let is_changed = table.changes() != self.changes && self.copy_params(table);
+        if !is_changed && !is_due {
             return;
         }
-        self.changes = changes;
         self.look_at_demand(table);
         let default = &self.members[DEFAULT];
         self.set_weight(default.leaf, divided(Weight::NORMAL, default.demand));
         for tenant in table.tenants() {
             let (member, slot) = (&self.members[tenant], &table.slots[tenant]);
-            // Relaxed, both: pairs with the lock of the registry, released by `changed`.
+            // Relaxed: a tenant that has just got the slot is met with its first task.
             if member.identity == 0 || member.identity != slot.identity.load(Ordering::Relaxed) {
                 continue;
             }
             let Ok(entity) = self.fair.entity_of(member.group) else { continue };
-            let (params, leaf) = (params_of(slot), member.leaf);
+            let (params, leaf) = (member.params, member.leaf);
             self.set_weight(entity, divided(params.weight, member.demand));
             for entity in [entity, leaf] {
                 let _ = self.fair.set_latency(entity, params.latency); // checked when it was opened
             }
         }
+    }
+
+    /// Copies the weights and latencies of all tenants, as they are between two changes. False if a
+    /// change is being made at this moment: then the end of the next turn sees it, whole.
+    fn copy_params(&mut self, table: &TenantTable) -> bool {
+        let whole = match table.registry.try_lock() {
+            Ok(registry) => Some(registry),
+            Err(TryLockError::Poisoned(registry)) => Some(registry.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        };
+        if whole.is_none() {
+            return false;
+        }
+        self.changes = table.changes();
+        for tenant in table.tenants() {
+            self.members[tenant].params = params_of(&table.slots[tenant]);
+        }
+        true
     }
 
     /// Reads how many tasks of each tenant were ready, here and on all workers.
@@ -399,7 +420,8 @@ impl FairWorker {
         for tenant in table.tenants() {
             if table.slots[tenant].queue.waiting() > 0 {
                 self.meet(table, tenant);
-                if self.rouse(tenant) {
+                let preempts = self.rouse(tenant);
+                if preempts {
                     self.turn.preempted = true;
                 }
             }
@@ -513,54 +535,11 @@ fn divided(weight: Weight, (here, all): (u32, u32)) -> Weight {
 
 /// The parameters of a tenant's entity.
 fn params_of(slot: &TenantSlot) -> Params {
-    // Relaxed: as `TenantSlot::identity`, or released by `changed`.
+    // Relaxed: as `TenantSlot::identity`, or read under the lock of the registry.
     let (weight, slice) = (slot.weight.load(Ordering::Relaxed), slot.slice.load(Ordering::Relaxed));
     let weight = Weight::new(weight).unwrap_or_default(); // was one
     Params { weight, latency: Latency::Slice(slice.into()) }
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-    use std::cell::Cell;
-
-    /// Picks in a turn until the clock has ended it, while all tasks use no ops.
-    fn picks_of(charging: Charging) -> (u32, u32) {
-        let table = TenantTable::new(ChargeUnit::Nanos, charging, 1, 1).expect("memory");
-        let mut fair = FairWorker::new(0, ChargeUnit::Nanos, charging, 1).expect("memory");
-        fair.begin_unpicked(&table, DEFAULT, 1_000);
-        let (asked, end) = (Cell::new(0), 1_000 + fair.turn.rest);
-        let mut picks = 0;
-        loop {
-            picks += 1;
-            // The request is over after the third pick.
-            let now = if picks >= 3 { end } else { 1_001 };
-            let on = fair.goes_on(|| {
-                asked.set(asked.get() + 1);
-                now
-            });
-            if on.is_none() {
-                return (picks, asked.get());
-            }
-        }
-    }
-
-    #[test]
-    fn an_exact_turn_asks_the_clock_at_every_pick() {
-        assert_eq!(picks_of(Charging::Exact), (3, 3));
-        assert_eq!(picks_of(Charging::Hybrid), (CLOCK_INTERVAL, 1));
-    }
-
-    /// A pass of timers in a turn is not charged to the tenant.
-    #[test]
-    fn time_spent_outside_is_no_part_of_a_turn() {
-        let unit = ChargeUnit::Nanos;
-        let table = TenantTable::new(unit, Charging::Hybrid, 1, 1).expect("memory");
-        let mut fair = FairWorker::new(0, unit, Charging::Hybrid, 1).expect("memory");
-        fair.begin_unpicked(&table, DEFAULT, 1_000);
-        fair.spend_outside(400_000);
-        fair.end_turn(&table, 1_000_000);
-        let charged = &table.slots[DEFAULT].account.charged;
-        assert_eq!(charged.load(Ordering::Relaxed), 599_000); // one thread
-    }
-}
+mod tests;

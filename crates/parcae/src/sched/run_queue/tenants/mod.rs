@@ -83,17 +83,20 @@
 //! [`FairWorker`] is used by the thread of its worker alone. Slots are written under the lock of
 //! the registry, before the first task of the tenant is queued: workers that take such a task see
 //! them. Weights and slices may change later; `changes` tells workers, which adopt them at the end
-//! of a turn.
+//! of a turn, all at once ([`rules`]).
 
 mod local;
 mod pick;
 mod registry;
+mod rules;
 mod shares;
 mod table;
 mod upkeep;
 
 pub(crate) use registry::TenantRequest;
 pub(super) use registry::unit;
+pub use rules::{DecidedBy, Suggestion};
+pub(crate) use rules::{TenantRule, TenantRules, TenantWish};
 pub(crate) use shares::{TenantReading, TenantShares};
 pub use table::Charging;
 pub(crate) use table::TenantTable;

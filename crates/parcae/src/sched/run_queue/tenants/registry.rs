@@ -1,10 +1,11 @@
 //! Names and slots: how tenants are opened, closed and opened again.
 
+use super::rules::{DecidedBy, TenantRules, TenantWish};
 use super::table::{ChargeUnit, TenantTable, boxed};
 use crate::base::error::ShareRefused;
 use crate::base::shim::atomic::Ordering;
 use crate::sched::task::TenantIndex;
-use parcae_core::fair::{Latency, MAX_DEPTH, Weight};
+use parcae_core::fair::{MAX_DEPTH, Weight};
 use std::collections::VecDeque;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
@@ -13,13 +14,14 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 pub(crate) struct TenantRequest {
     pub(crate) name: Option<Arc<str>>,
     pub(crate) parent: TenantIndex,
-    pub(crate) weight: Weight,
-    pub(crate) latency: Latency,
+    pub(crate) wish: TenantWish,
 }
 
 /// Names of tenants, by slot.
 pub(super) struct TenantRegistry {
     pub(super) entries: Box<[TenantEntry]>,
+    /// The rules of a policy, if there is one.
+    pub(super) rules: Option<TenantRules>,
     /// Slots that are closed, the one that was closed first in front.
     closed: VecDeque<u16>,
     /// Slots from here on were never used.
@@ -37,6 +39,17 @@ pub(super) struct TenantEntry {
     depth: u32,
     /// Open nurseries.
     pub(super) open: u32,
+    /// The wishes of the nursery that was opened last.
+    pub(super) wish: TenantWish,
+    /// The origin of its weight and latency.
+    pub(super) by: DecidedBy,
+}
+
+impl TenantEntry {
+    /// The slot of its parent.
+    pub(super) fn parent(&self) -> usize {
+        self.parent
+    }
 }
 
 impl TenantRegistry {
@@ -44,7 +57,7 @@ impl TenantRegistry {
         let mut closed = VecDeque::new();
         closed.try_reserve_exact(tenants).ok()?;
         let entries = boxed(tenants + 1, TenantEntry::default)?;
-        Some(TenantRegistry { entries, closed, fresh: 1, identities: 0 })
+        Some(TenantRegistry { entries, rules: None, closed, fresh: 1, identities: 0 })
     }
 
     /// Slots that were ever used, the default entity among them.
@@ -82,11 +95,11 @@ impl TenantTable {
         &self,
         request: TenantRequest,
     ) -> Result<TenantIndex, ShareRefused> {
-        let TenantRequest { name, parent, weight, latency } = request;
-        let Some(slice) = self.charges.slice(latency) else {
+        let TenantRequest { name, parent, wish } = request;
+        if self.charges.slice(wish.latency.unwrap_or_default()).is_none() {
             let limits = self.charges.limits();
             return Err(ShareRefused::Slice { min: limits.min_slice, max: limits.max_slice });
-        };
+        }
         let mut registry = self.registry();
         let parent = parent.get();
         // Relaxed, here and below: written under this lock.
@@ -108,7 +121,9 @@ impl TenantTable {
                 let slot = registry.take().ok_or(ShareRefused::Full { max_tenants })?;
                 registry.identities = registry.identities.wrapping_add(1).max(1);
                 let identity = registry.identities;
-                registry.entries[slot] = TenantEntry { name, parent, within, depth, open: 0 };
+                let (open, by) = (0, DecidedBy::default());
+                registry.entries[slot] =
+                    TenantEntry { name, parent, within, depth, open, wish, by };
                 self.slots[slot].account.reset();
                 self.slots[slot].parent.store(parent as u32, Ordering::Relaxed); // as above
                 self.slots[slot].identity.store(identity, Ordering::Relaxed); // as above
@@ -116,9 +131,9 @@ impl TenantTable {
             }
         };
         registry.entries[slot].open += 1;
-        // Relaxed: `changed` releases them, and so does the push of the tenant's first task.
-        self.slots[slot].weight.store(weight.get(), Ordering::Relaxed);
-        self.slots[slot].slice.store(slice, Ordering::Relaxed); // as above
+        registry.entries[slot].wish = wish;
+        self.settle(&mut registry, slot);
+        self.keep_floor(&mut registry);
         self.use_slot(slot);
         self.changed();
         Ok(TenantIndex::new(slot))
@@ -136,9 +151,10 @@ impl TenantTable {
 
     /// Changes the weight of an open tenant.
     pub(in crate::sched::run_queue) fn reweight(&self, tenant: TenantIndex, weight: Weight) {
-        let _registry = self.registry();
-        // Relaxed: released by `changed`.
-        self.slots[tenant.get()].weight.store(weight.get(), Ordering::Relaxed);
+        let mut registry = self.registry();
+        registry.entries[tenant.get()].wish.weight = Some(weight);
+        self.settle(&mut registry, tenant.get());
+        self.keep_floor(&mut registry);
         self.changed();
     }
 }

@@ -9,6 +9,7 @@
 //! those of the tenants inside of it.
 
 use super::DEFAULT;
+use super::rules::{DecidedBy, TenantWish};
 use super::table::{ChargeUnit, TenantAccount, TenantTable, boxed};
 use super::upkeep::UpkeepReading;
 use crate::base::shim::atomic::Ordering;
@@ -27,6 +28,13 @@ pub(crate) struct TenantReading {
     /// The index of its parent; 0 if it has none.
     pub(crate) parent: usize,
     pub(crate) weight: u32,
+    /// The length of its requests, in the unit of the scheduler.
+    pub(crate) slice: u32,
+    /// Its address, if it and all around it have names.
+    pub(crate) path: Option<String>,
+    pub(crate) wish: TenantWish,
+    /// The origin of weight and slice.
+    pub(crate) by: DecidedBy,
     /// Open nurseries.
     pub(crate) open: u32,
     /// Tasks that any worker may take.
@@ -148,6 +156,10 @@ impl TenantTable {
                 // Relaxed, here and below: under the lock of the registry, or statistics.
                 parent: slot.parent.load(Ordering::Relaxed) as usize,
                 weight: slot.weight.load(Ordering::Relaxed),
+                slice: slot.slice.load(Ordering::Relaxed), // as above
+                path: registry.path(at),
+                wish: entry.wish,
+                by: entry.by,
                 open: if at == DEFAULT { 1 } else { entry.open },
                 waiting: slot.queue.waiting(),
                 charged: account.charged.load(Ordering::Relaxed), // as above
