@@ -180,14 +180,16 @@ pub mod budget {
 
 pub mod policy {
     //! Shares of the processors: see [`NurseryOpts::share`](crate::NurseryOpts::share). Scheduling
-    //! contexts: see [`CapContext`](crate::cap::CapContext). The policy that decides about both:
-    //! see [`Runtime::policy`](crate::Runtime::policy).
+    //! contexts: see [`CapContext`](crate::cap::CapContext). Leases of workers: see
+    //! [`CpuLease`](crate::cap::CpuLease). The policy that decides about shares and contexts: see
+    //! [`Runtime::policy`](crate::Runtime::policy).
 
-    pub use crate::base::error::{ContextRefused, ShareRefused};
+    pub use crate::base::error::{ContextRefused, LeaseFact, LeaseRefused, ShareRefused};
     pub use crate::sched::run_queue::{Charging, DecidedBy, Suggestion};
     pub use crate::scope::cap::PolicyChange;
     pub use crate::scope::cap::{
-        ContextEvent, ContextEventKind, ContextOpts, ContextStats, OverrunPolicy,
+        Assurance, ContextEvent, ContextEventKind, ContextOpts, ContextStats, LeaseCause, LeaseEnd,
+        LeaseOpts, LeaseProof, OverrunPolicy, Pin,
     };
     pub use crate::scope::cx::Job;
     pub use crate::view::policy::{
@@ -198,6 +200,7 @@ pub mod policy {
     pub use parcae_core::WorkerSet;
     pub use parcae_core::context::Refill;
     pub use parcae_core::fair::{Latency, Params, Weight};
+    pub use parcae_core::lease::Refused as LeaseRules;
     pub use parcae_core::policy::{Hint, Source as PolicySource};
 }
 

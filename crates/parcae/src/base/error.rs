@@ -11,6 +11,7 @@ mod deadlock;
 mod info;
 #[cfg(feature = "anyhow")]
 mod interop;
+mod lease;
 mod policy;
 mod share;
 mod show;
@@ -20,6 +21,7 @@ pub use context::ContextRefused;
 pub(crate) use deadlock::DeadlockInfo;
 pub use deadlock::DeadlockReport;
 pub use info::{TaskId, TaskInfo};
+pub use lease::{LeaseFact, LeaseRefused};
 pub use policy::{PolicyRefused, RecordFault};
 pub use share::ShareRefused;
 
@@ -211,6 +213,8 @@ pub enum ErrorKind {
     ShareRefused(ShareRefused),
     /// A scheduling context was not admitted, or cannot be used.
     ContextRefused(ContextRefused),
+    /// A worker was not leased, or a lease is not in force.
+    LeaseRefused(LeaseRefused),
     /// All failures of a nursery that collects them.
     Several(Arc<[Error]>),
     /// The runtime is shutting down.

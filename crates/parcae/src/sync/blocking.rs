@@ -34,6 +34,7 @@
 //! Rejected: returning the result of a call that was waited for although the task was cancelled
 //! meanwhile. A timeout around it would return late without saying so.
 
+use crate::base::cpu;
 use crate::base::error::{Error, Result};
 use crate::sched::run_queue::BlockingAccount;
 use crate::scope::cx;
@@ -239,6 +240,7 @@ impl BlockingInner {
 
     /// A thread of the pool, until it retires.
     fn work(&self) {
+        let _listed = cpu::enter();
         let mut state = self.lock();
         loop {
             if let Some(job) = state.queue.pop_front() {

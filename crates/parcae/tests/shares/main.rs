@@ -7,6 +7,8 @@
 mod accounts;
 mod contexts;
 mod greed;
+mod leases;
+mod leases_on_threads;
 mod opening;
 mod policy;
 mod preemption;

@@ -46,8 +46,8 @@ use crate::scope::budget::Standing;
 use crate::scope::cancel::{CancelReason, CancelToken};
 use crate::scope::cap::{
     Audit, BudgetLimits, CapBudget, CapChannel, CapContext, CapExec, CapFs, CapNet, CapShare,
-    CapSpawn, ChannelLimits, ContextOpts, Delegation, ExecLimits, FsLimits, FsPlace, Mint,
-    NetLimits, ShareLimits, SpawnLimits,
+    CapSpawn, ChannelLimits, ContextOpts, CpuLease, Delegation, ExecLimits, FsLimits, FsPlace,
+    LeaseOpts, Mint, NetLimits, ShareLimits, SpawnLimits,
 };
 use crate::scope::cx::{self, Cx, TaskSettings};
 use crate::scope::nursery::{Account, Nursery, NurseryOpts, SpawnOpts};
@@ -454,6 +454,20 @@ impl<P: Profile> Runtime<P> {
     pub fn policy(&self, opts: PolicyOpts) -> Result<PolicyDesk> {
         let inner = self.inner();
         policy::open(&inner.engine.shared(), inner.mint.policy(), opts)
+    }
+
+    /// Grants a lease of the worker of the named contexts: it is reserved, and takes no more work
+    /// of others. [`CpuLease::activate`] puts the lease into force.
+    ///
+    /// See [`CpuLease`] for a program.
+    ///
+    /// # Errors
+    ///
+    /// [`LeaseRefused`](crate::ErrorKind::LeaseRefused): the contexts are on several workers,
+    /// others are on theirs, it is leased, or no worker would be left for housekeeping. Then
+    /// nothing has changed.
+    pub fn lease(&self, opts: LeaseOpts) -> Result<CpuLease> {
+        self.inner().mint.lease(&self.inner().settings.shared, opts)
     }
 
     /// The audit log of capabilities: minted, used, refused, revoked.

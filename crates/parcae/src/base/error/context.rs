@@ -27,6 +27,8 @@ pub enum ContextRefused {
         /// The most that is allowed.
         most: u64,
     },
+    /// All workers that admission may choose from are leased.
+    Leased,
     /// The capability was revoked.
     Revoked,
     /// The capability was minted by another runtime.
@@ -53,6 +55,10 @@ impl fmt::Display for ContextRefused {
                 f,
                 "the policy in force does not allow the context: {rule} is {asked}, and {most} is \
                  the most: ask for less, or ask the operator"
+            ),
+            ContextRefused::Leased => f.write_str(
+                "all workers that admission may choose from are leased: admit the context before \
+                 the lease is taken, and name it there, or allow other workers",
             ),
             ContextRefused::Revoked => {
                 f.write_str("the context was revoked: ask for admission again")

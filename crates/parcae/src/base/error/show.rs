@@ -115,6 +115,7 @@ impl fmt::Display for ErrorKind {
             ErrorKind::Capability(refused) => write!(f, "{refused}"),
             ErrorKind::ShareRefused(refused) => write!(f, "{refused}"),
             ErrorKind::ContextRefused(refused) => write!(f, "{refused}"),
+            ErrorKind::LeaseRefused(refused) => write!(f, "{refused}"),
             ErrorKind::Several(errors) => {
                 write!(f, "{} tasks failed", errors.len())?;
                 for error in errors.iter() {

@@ -32,6 +32,7 @@
 //!
 //! The model `monitor::models::retire_against_submit` explores 2.
 
+use crate::base::cpu;
 use crate::sched::Shared;
 use crate::sched::deque::DequeOwner;
 use crate::sched::task::Task;
@@ -116,6 +117,7 @@ impl ThreadSet {
 
     /// A worker's thread, from beginning to end.
     pub(super) fn work(&self, worker: &Worker) {
+        let _listed = cpu::enter();
         let thread = &self.shared.remotes[worker.index].thread;
         // Without a signal stack an overflow is a plain fault, which is harder to read but no less
         // safe. And the thread is not probed: the handler would run on a task's stack.

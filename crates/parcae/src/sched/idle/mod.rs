@@ -91,6 +91,9 @@ pub(crate) struct Idle {
     counts: AtomicU64,
     /// A bit for each sleeper.
     sleepers: Box<[AtomicU64]>,
+    /// A bit for each worker that takes no work of others: it is not chosen. A hint: a worker that
+    /// is chosen nevertheless passes the choice on (`run_queue::realtime::lease`).
+    away: Box<[AtomicU64]>,
     workers: usize,
 }
 
@@ -98,14 +101,16 @@ impl Idle {
     /// For so many workers and temporary workers.
     pub(crate) fn new(workers: usize, temporary: usize) -> Idle {
         let words = (workers + temporary).div_ceil(64);
-        let sleepers = (0..words).map(|_| AtomicU64::new(0)).collect();
-        Idle { counts: AtomicU64::new(0), sleepers, workers }
+        let bits = || (0..words).map(|_| AtomicU64::new(0)).collect();
+        Idle { counts: AtomicU64::new(0), sleepers: bits(), away: bits(), workers }
     }
 
     /// All workers are awake. No other thread uses it.
     pub(crate) fn reset(&self) {
         self.counts.store(0, Ordering::Relaxed); // one thread
-        self.sleepers.iter().for_each(|word| word.store(0, Ordering::Relaxed)); // as above
+        for word in self.sleepers.iter().chain(&self.away) {
+            word.store(0, Ordering::Relaxed); // as above
+        }
     }
 
     /// Becomes a searcher, unless half of the workers are.
@@ -206,7 +211,8 @@ impl Idle {
     fn choose(&self) -> Option<usize> {
         loop {
             let found = self.sleepers.iter().enumerate().find_map(|(index, word)| {
-                let seen = word.load(Ordering::Relaxed); // Relaxed: `claim` decides
+                // Relaxed, both: `claim` decides; and a hint.
+                let seen = word.load(Ordering::Relaxed) & !self.away[index].load(Ordering::Relaxed);
                 (seen != 0).then(|| index * 64 + seen.trailing_zeros() as usize)
             })?;
             if self.claim(found) {
@@ -217,6 +223,15 @@ impl Idle {
             // the fence in `fall_asleep`.
             fence(Ordering::SeqCst); // after a choice in vain
         }
+    }
+
+    /// Whether the worker takes no work of others from now on.
+    pub(crate) fn set_away(&self, worker: usize, is_away: bool) {
+        let (word, bit) = (&self.away[worker / 64], 1 << (worker % 64));
+        match is_away {
+            true => word.fetch_or(bit, Ordering::Relaxed), // a hint
+            false => word.fetch_and(!bit, Ordering::Relaxed), // as above
+        };
     }
 
     /// Chooses this worker, for work that only it can take and that was published before.

@@ -99,7 +99,7 @@ mod tenants;
 mod tests;
 
 pub(crate) use guards::{ChainGuard, TaskGuard};
-pub(crate) use realtime::{ContextNotice, JobPlan, LookUp};
+pub(crate) use realtime::{ContextNotice, JobPlan, LeaseTerms, LookUp};
 pub use shared::Victims;
 pub(crate) use shared::{RunQueues, TaskSource};
 pub(crate) use tenants::{
@@ -174,6 +174,12 @@ pub(crate) trait PickHooks {
     fn ops_until_deadline(&self) -> u64;
     /// Ops that are left in the turn of a task; 0 if it has not started.
     fn ops_left(&self, task: &Task) -> u64;
+    /// Tasks that have waited on the worker, cannot move, and run on no context.
+    fn strangers(&self) -> u32;
+    /// Whether descriptors are registered with the worker.
+    fn is_watching(&self) -> bool;
+    /// A task that has waited here, and cannot move, runs on no context from now on.
+    fn becomes_stranger(&self);
 }
 
 /// The queues of one worker. Used by its thread alone.

@@ -35,9 +35,10 @@ impl RunQueue {
                 return None; // the loop acts on deadlines, and picks again
             }
         }
-        let task = match self.all().tenants() {
-            Some(table) => self.pick_of_tenants(table, hooks),
-            None => self.pick_ordered(hooks),
+        let task = match (self.all().tenants(), contexts) {
+            (_, Some(table)) if self.is_closed() => self.pick_closed(table, hooks),
+            (Some(table), _) => self.pick_of_tenants(table, hooks),
+            (None, _) => self.pick_ordered(hooks),
         };
         match (task, contexts) {
             (Some(task), Some(table)) => self.best_effort_begins(table, task, hooks),
@@ -115,7 +116,7 @@ impl RunQueue {
 
     /// `pinned` or the deque is empty.
     #[inline(always)]
-    fn nothing_to_order(&self) {
+    pub(super) fn nothing_to_order(&self) {
         self.lifo_streak.set(0);
         self.left.set(0);
     }
@@ -180,6 +181,9 @@ impl RunQueue {
     /// and then every other worker's deque and shared inbox.
     pub(crate) fn pick_anywhere(&self, hooks: &impl PickHooks) -> Option<NonNull<Task>> {
         self.pick(hooks).or_else(|| {
+            if self.is_closed() {
+                return None;
+            }
             let mut others = (0..self.all().active()).filter(|&other| other != self.worker);
             let task = others.find_map(|other| {
                 self.steal_from(other, hooks).or_else(|| self.empty_inbox_of(other, hooks))

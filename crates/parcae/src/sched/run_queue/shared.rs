@@ -374,7 +374,9 @@ impl RunQueues {
 
     /// The last look before sleep: whether there is work that `worker` may take.
     pub(crate) fn has_work_for(&self, worker: usize) -> bool {
-        self.has_pinned(worker) || self.has_work() || self.is_nudged(worker)
+        self.has_pinned(worker)
+            || self.is_nudged(worker)
+            || !self.is_closed(worker) && self.has_work()
     }
 
     /// Whether tasks that only `worker` may run wait in its inbox.

@@ -37,6 +37,16 @@ impl PickHooks for AtTime {
         u64::MAX
     }
 
+    fn strangers(&self) -> u32 {
+        0
+    }
+
+    fn is_watching(&self) -> bool {
+        false
+    }
+
+    fn becomes_stranger(&self) {}
+
     fn ops_left(&self, _: &Task) -> u64 {
         0
     }

@@ -22,6 +22,7 @@
 
 use super::deadlines::NEVER;
 use super::thread::Horizon;
+use crate::base::cpu;
 use crate::base::shim::atomic::{AtomicU64, Ordering};
 use crate::base::time::Nanos;
 use crate::sched::Shared;
@@ -89,6 +90,7 @@ impl SignalTimer {
     }
 
     fn run(&self, shared: &Weak<Shared>) {
+        let _listed = cpu::enter();
         #[cfg(target_os = "linux")]
         // SAFETY: sets the timer slack of this thread; refused at worst.
         unsafe {

@@ -33,6 +33,7 @@
 //! The thread holds the scheduler weakly, and only while it checks: it does not keep it alive.
 
 use super::deadlines::NEVER;
+use crate::base::cpu;
 use crate::base::shim::atomic::{AtomicU64, Ordering, fence};
 use crate::base::time::Nanos;
 use crate::sched::Shared;
@@ -119,6 +120,7 @@ impl TimerThread {
     }
 
     fn run(&self, shared: &Weak<Shared>) {
+        let _listed = cpu::enter();
         while !self.is_stopping() {
             let Some(shared) = shared.upgrade() else { return };
             let now = shared.now();

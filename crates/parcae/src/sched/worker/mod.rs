@@ -101,6 +101,8 @@ pub(crate) struct Worker {
     spare_count: Cell<usize>,
     /// Number of pinned tasks that have waited here and not ended.
     pinned: Cell<usize>,
+    /// Number of those that run on a scheduling context.
+    bound: Cell<usize>,
     after_switch: Cell<AfterSwitch>,
     /// Children that ended here and are not counted yet; all of one group.
     ended: Cell<EndedChildren>,
@@ -345,6 +347,7 @@ impl Worker {
             hidden_spares: Cell::new(None),
             spare_count: Cell::new(0),
             pinned: Cell::new(0),
+            bound: Cell::new(0),
             after_switch: Cell::new(AfterSwitch::Nothing),
             ended: Cell::new(EndedChildren::NONE),
             late_joiner: LateJoiner::new(),

@@ -50,6 +50,7 @@ impl Worker {
             hidden_spares: _, // hidden for a moment
             spare_count: _,
             pinned: _,
+            bound: _, // none is pinned
             after_switch: _,
             ended,
             late_joiner: _,

@@ -121,6 +121,18 @@ impl PickHooks for Worker {
         frame_of(task).map_or(0, |frame| unsafe { self.shared.host.frames().ops_left(frame) })
     }
 
+    fn strangers(&self) -> u32 {
+        u32::try_from(self.pinned.get() - self.bound.get()).unwrap_or(u32::MAX >> 1)
+    }
+
+    fn is_watching(&self) -> bool {
+        self.remote().poller.is_watching()
+    }
+
+    fn becomes_stranger(&self) {
+        self.bound.set(self.bound.get() - 1);
+    }
+
     #[inline(always)]
     fn random_below(&self, bound: usize) -> usize {
         self.rng.below(bound)
@@ -172,6 +184,7 @@ impl Worker {
             self.handoff.set(Some(task));
             return false;
         }
+        self.stop_searching_for_others(&self.searching);
         let guard = IdleGuard::new(self, false);
         idle.fall_asleep(self.index, self.searching.take());
         guard.asleep.set(true);
@@ -193,7 +206,7 @@ impl Worker {
         let shared = &self.shared;
         let resting = &self.remote().thread.resting;
         resting.begin();
-        let guard = IdleGuard::new(self, shared.idle.try_search());
+        let guard = IdleGuard::new(self, self.try_search());
         let searching = &guard.searching;
         loop {
             self.fault(FaultPoint::Look);
@@ -211,7 +224,7 @@ impl Worker {
                 shared.monitor.back_to_work(resting);
                 self.fire_timers(now);
                 resting.begin();
-                searching.set(shared.idle.try_search());
+                searching.set(self.try_search());
             }
             let left = shared.next_of(self.index).saturating_sub(now);
             let mut spin = self.spin.begin(started, Duration::from_nanos(left));
@@ -225,6 +238,7 @@ impl Worker {
                 guard.done();
                 return true;
             }
+            self.stop_searching_for_others(searching);
             shared.idle.fall_asleep(self.index, searching.take());
             guard.asleep.set(true);
             self.fault(FaultPoint::Asleep);
@@ -257,6 +271,25 @@ impl Worker {
         }
     }
 
+    /// Becomes a searcher, unless others search or the worker is leased: it would not find the work
+    /// of others.
+    fn try_search(&self) -> bool {
+        let shared = &self.shared;
+        !shared.queues.is_closed(self.index) && shared.idle.try_search()
+    }
+
+    /// A leased worker that is a searcher, and is about to sleep, stops being one: publishers of
+    /// work that it may not take have relied on it (`run_queue::realtime::lease`).
+    fn stop_searching_for_others(&self, searching: &Cell<bool>) {
+        let shared = &self.shared;
+        if shared.queues.is_closed(self.index) && searching.take() && shared.idle.stop_searching() {
+            fence(Ordering::SeqCst); // as a publisher: pairs with `Idle::fall_asleep`
+            if shared.queues.has_work() {
+                shared.notify_any();
+            }
+        }
+    }
+
     /// Searches for work until there is some or the spin is over.
     fn spin_for_work(&self, spin: &mut Spin, searching: &Cell<bool>) -> Option<NonNull<Task>> {
         let shared = &self.shared;
@@ -269,7 +302,7 @@ impl Worker {
                 if shared.is_stopping() || !spin.pause(|| self.queue.has_inbox()) {
                     return None;
                 }
-                searching.set(searching.get() || shared.idle.try_search());
+                searching.set(searching.get() || self.try_search());
                 let events = self.remote().poller.look();
                 if events || searching.get() || self.queue.has_inbox() {
                     break;

@@ -187,7 +187,7 @@ impl Worker {
         let (group, finished) = unsafe {
             let this = &*task.as_ptr();
             if this.is_pinned() {
-                self.pinned.set(self.pinned.get() - 1);
+                self.unpinned(this);
             }
             (this.group.get(), this.state.finish(|| this.joiner.get()))
         };

@@ -8,8 +8,8 @@ use crate::base::error::discard;
 use crate::sched::events::EventKind;
 use crate::sched::lab::is_any_alive;
 use crate::sched::run_queue::{PickHooks, TaskGuard};
-use crate::sched::task::Task;
 use crate::sched::task::state::{Mobility, Parking};
+use crate::sched::task::{Lane, Task};
 use crate::stack::StackError;
 use crate::stack::fiber::strand::Strand;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -59,8 +59,7 @@ impl Worker {
         // SAFETY: as above; it has started.
         unsafe { this.suspend(here) };
         if !this.is_pinned() && !this.traits.get().is_migratable() {
-            this.pin();
-            self.pinned.set(self.pinned.get() + 1);
+            self.pin(this);
         }
         let to = match self.choose_quickly(task, why).unwrap_or_else(|| self.choose(task, why)) {
             Next::Same => return,
@@ -69,6 +68,25 @@ impl Worker {
         };
         // SAFETY: the strand of a task that we own, or spare.
         unsafe { self.switch(here, to) };
+    }
+
+    /// A task that waits for the first time, and may not move, is counted from now on.
+    #[inline(always)]
+    fn pin(&self, task: &Task) {
+        task.pin();
+        self.pinned.set(self.pinned.get() + 1);
+        if task.traits.get().lane == Lane::Realtime {
+            self.bound.set(self.bound.get() + 1);
+        }
+    }
+
+    /// A task that was counted is not any more.
+    #[inline(always)]
+    pub(super) fn unpinned(&self, task: &Task) {
+        self.pinned.set(self.pinned.get() - 1);
+        if task.traits.get().lane == Lane::Realtime {
+            self.bound.set(self.bound.get() - 1);
+        }
     }
 
     /// Leaves a strand for the thread's own stack: the executor chooses.
@@ -326,10 +344,9 @@ impl Worker {
         // It was pinned if it has waited on the stack of the call.
         if migratable && this.is_pinned() {
             this.unpin();
-            self.pinned.set(self.pinned.get() - 1);
+            self.unpinned(this);
         } else if !migratable && !this.is_pinned() {
-            this.pin();
-            self.pinned.set(self.pinned.get() + 1);
+            self.pin(this);
         }
         if self.shared.config.deterministic && self.shared.lab.is_some() {
             self.inject_fault(task);

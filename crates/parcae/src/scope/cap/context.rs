@@ -399,13 +399,23 @@ impl ContextNode {
         &self.token
     }
 
-    fn is_revoked(&self) -> bool {
+    pub(super) fn is_revoked(&self) -> bool {
         self.token.node().is_cancelled()
+    }
+
+    /// Whether this issuer has made it.
+    pub(super) fn is_of(&self, issuer: &Arc<Issuer>) -> bool {
+        Arc::ptr_eq(&self.id.issuer, issuer)
+    }
+
+    /// The longest time between two checkpoints, as declared.
+    pub(super) fn check_distance(&self) -> Duration {
+        self.opts.check_distance
     }
 
     /// Checks that a nursery or a task of this issuer may be bound to it, and records it.
     pub(crate) fn bind(&self, issuer: &Arc<Issuer>) -> Result<()> {
-        if !Arc::ptr_eq(&self.id.issuer, issuer) {
+        if !self.is_of(issuer) {
             return Err(refused(ContextRefused::Foreign));
         }
         if self.is_revoked() {

@@ -5,6 +5,7 @@
 //! | [`CapSpawn`] | spawn tasks | a number alive at once, and a budget for each |
 //! | [`CapBudget`] | request budget | an amount per request, and a total |
 //! | [`CapContext`] | run on admitted time | a budget in each period |
+//! | [`CpuLease`] | keep all others off a worker | until it is revoked |
 //! | [`CapShare`] | open nurseries with a share of the processors | a number open at once, and a weight for each |
 //! | [`CapChannel`] | create channels | a number alive at once, and a buffer size for each |
 //! | [`CapNet`] | open sockets | sets of addresses, and a number open at once |
@@ -84,6 +85,7 @@ mod budget;
 mod channel;
 mod context;
 mod io;
+mod lease;
 mod permits;
 mod share;
 mod spawn;
@@ -109,6 +111,7 @@ pub use io::{
     AddressRule, AddressSet, BadAddressRule, CapExec, CapFs, CapNet, ChildPermit, ExecLimits,
     FilePermit, FsAccess, FsLimits, NetLimits, ProgramSet, SocketPermit,
 };
+pub use lease::{Assurance, CpuLease, LeaseCause, LeaseEnd, LeaseOpts, LeaseProof, Pin};
 pub use share::{CapShare, ShareLimits, SharePermit};
 pub use spawn::{CapSpawn, SpawnLimits, TaskPermit};
 
@@ -149,6 +152,8 @@ pub enum CapKind {
     Context,
     /// The policy of a runtime: see [`policy`](crate::policy).
     Policy,
+    /// [`CpuLease`].
+    Lease,
 }
 
 impl fmt::Display for CapKind {
@@ -163,6 +168,7 @@ impl fmt::Display for CapKind {
             CapKind::Share => "share",
             CapKind::Context => "context",
             CapKind::Policy => "policy",
+            CapKind::Lease => "lease",
         })
     }
 }
@@ -209,6 +215,13 @@ pub enum Limits {
     Share(ShareLimits),
     /// Of a [`CapContext`].
     Context(ContextOpts),
+    /// Of a [`CpuLease`].
+    Lease {
+        /// Which worker.
+        worker: usize,
+        /// How long a revocation may take.
+        max_latency: std::time::Duration,
+    },
 }
 
 /// The common interface of limits.
@@ -325,6 +338,11 @@ impl Mint {
     /// The name of a policy in the audit log.
     pub(crate) fn policy(&self) -> PolicyName {
         PolicyName(self.unrecorded(CapKind::Policy, Delegation::Forbidden))
+    }
+
+    /// Grants a lease.
+    pub(crate) fn lease(&self, shared: &Arc<Shared>, opts: LeaseOpts) -> RuntimeResult<CpuLease> {
+        CpuLease::grant(self.unrecorded(CapKind::Lease, Delegation::Forbidden), shared, opts)
     }
 
     fn identity(&self, kind: CapKind, limits: Limits, delegation: Delegation) -> Identity {
@@ -472,6 +490,8 @@ enum Revocable {
     Share(permits::NodeRef<ShareLimits>),
     /// The context, if it is still there, and its serial number.
     Context(std::sync::Weak<ContextNode>, u64),
+    /// The same for a lease.
+    Lease(std::sync::Weak<lease::LeaseNode>, u64),
 }
 
 impl Revoker {
@@ -492,6 +512,11 @@ impl Revoker {
                     node.revoke();
                 }
             }
+            Revocable::Lease(node, _) => {
+                if let Some(node) = node.upgrade() {
+                    node.revoke(LeaseCause::Policy);
+                }
+            }
         }
     }
 
@@ -505,7 +530,7 @@ impl Revoker {
             Revocable::Fs(node) => node.id.serial,
             Revocable::Exec(node) => node.id.serial,
             Revocable::Share(node) => node.id.serial,
-            Revocable::Context(_, serial) => *serial,
+            Revocable::Context(_, serial) | Revocable::Lease(_, serial) => *serial,
         }
     }
 }

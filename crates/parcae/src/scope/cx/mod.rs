@@ -31,6 +31,7 @@ use crate::base::error::{Result, TaskInfo};
 use crate::sched::Shared;
 use crate::sched::task::waker::Waker;
 use crate::sched::timers::{ArmedTimer, Due};
+use crate::sched::worker;
 use crate::scope::budget::Budget;
 use crate::scope::cancel::CancelToken;
 use crate::scope::described::{Describe, DescribedParts};
@@ -118,6 +119,12 @@ impl<P: Profile> Cx<P> {
         // SAFETY: both are a frame and nothing else (`repr(transparent)`); the profile is a type
         // without content.
         unsafe { &*std::ptr::from_ref(self).cast::<Cx<Q>>() }
+    }
+
+    /// The number of the worker that runs the task, from 0. It stays the same, unless the task may
+    /// [move](crate::SpawnOpts::migratable).
+    pub fn worker(&self) -> usize {
+        worker::with_current(|worker| worker.index).unwrap_or(0)
     }
 
     /// Charges one op of the task's budget, yields to other tasks when the turn is over, and fails

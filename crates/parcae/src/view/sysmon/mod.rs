@@ -21,6 +21,8 @@
 //! 7. *Safety nets.* Work that waits while a worker rests, at two checks in a row, is announced
 //!    again; overdue deadlines are fired. Neither should ever be needed.
 //!
+//! A leased worker (`run_queue::realtime::lease`) is not looked at.
+//!
 //! # Cost
 //!
 //! None for busy workers: the counts exist for statistics. A worker that goes to rest and back
@@ -53,6 +55,7 @@ mod thread_state;
 pub use report::{Pinned, StallKind, StallReport};
 pub use system_call::{BlockedIn, BlockedOn};
 
+use crate::base::cpu;
 use crate::base::time::own_time;
 use crate::sched::Shared;
 use crate::sched::executor::thread_set::ThreadSet;
@@ -176,6 +179,7 @@ impl Monitor {
     }
 
     fn run(&mut self) {
+        let _listed = cpu::enter();
         let threads = Arc::clone(&self.threads);
         let parker = &threads.shared().monitor;
         while !parker.is_stopping() {
@@ -220,7 +224,13 @@ impl Monitor {
             policy.tick(shared);
         }
         let (mut working, mut held_up) = (0, 0);
+        // A leased worker is left alone: no task of others depends on its progress.
+        let open = shared.active_slots() - shared.queues.closed();
         for slot in 0..shared.active_slots() {
+            if shared.queues.is_closed(slot) {
+                self.heartbeats[slot].forget(now);
+                continue;
+            }
             match self.check_worker(slot, now) {
                 None | Some(Verdict::Resting) => {}
                 Some(Verdict::Moving) => working += 1,
@@ -232,14 +242,15 @@ impl Monitor {
             }
         }
         let waits = shared.queues.has_work();
-        let rests = working < shared.active_slots() && shared.idle.anybody();
+        let rests = working < open && shared.idle.anybody();
         if waits && rests {
             if std::mem::replace(&mut self.overlooked, true) {
                 shared.notify_any();
             }
         } else {
             self.overlooked = false;
-            if waits && held_up > 0 && working - held_up < shared.config.workers {
+            let wanted = shared.config.workers - shared.queues.closed();
+            if waits && held_up > 0 && working - held_up < wanted {
                 self.start_another(now);
             }
         }

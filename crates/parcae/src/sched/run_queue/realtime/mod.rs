@@ -68,15 +68,18 @@
 //! is given out by admission and taken back when the last reference to the capability is gone;
 //! bound tasks hold one, so a slot never has tasks of two contexts.
 
+mod lease;
 mod local;
 mod pick;
 mod table;
 
+pub(crate) use lease::LeaseTerms;
 pub(crate) use local::LookUp;
 pub(crate) use table::{ContextFigures, ContextNotice, JobPlan, RealtimeTable};
 
 use crate::base::time::Nanos;
 use crate::sched::timers::STEP;
+use lease::LeaseTable;
 use local::RealtimeWorker;
 use parcae_core::admission::Capacity;
 

@@ -21,7 +21,7 @@ impl RunQueues {
         end: Weak<dyn Expire>,
         now: Nanos,
     ) -> Result<ContextIndex, ContextRefused> {
-        let make = || Box::new(RealtimeTable::new(self.slots(), deterministic));
+        let make = || Box::new(RealtimeTable::new(workers, self.slots(), deterministic));
         let admitted = self.realtime.get_or_init(make).admit(params, workers, end, now)?;
         self.expect(Lane::Realtime);
         Ok(admitted)
@@ -147,7 +147,12 @@ impl RunQueue {
                 }
                 Chosen::Revoked(task) => {
                     // SAFETY: chosen, hence ours and in no queue.
-                    unsafe { self.release_from_context(task) };
+                    unsafe {
+                        if task.as_ref().is_pinned() {
+                            hooks.becomes_stranger();
+                        }
+                        self.release_from_context(task);
+                    }
                     None
                 }
             };

@@ -1,6 +1,6 @@
 //! The contexts of a scheduler, as all threads see them: admission, revocation, jobs, events.
 
-use super::{PER_WORKER, RealtimeWorker, capacity};
+use super::{LeaseTable, PER_WORKER, RealtimeWorker, capacity};
 use crate::base::error::ContextRefused;
 use crate::base::lock::{Guard, Lock};
 use crate::base::time::Nanos;
@@ -12,7 +12,7 @@ use parcae_core::context::{ContextId, ContextSlot, Contexts, EventKind, PartyId,
 use parcae_core::context::{Params, Usage};
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError, Weak};
+use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 
 /// An event of a context: how often it happened since it was last asked for, when last, and the
 /// worst amount.
@@ -151,10 +151,17 @@ pub(crate) struct RealtimeTable {
     homes: Box<[AtomicU32]>,
     /// The indices in use. Its lock makes admissions one.
     taken: Mutex<[bool; Binding::CONTEXTS]>,
+    pub(super) leases: LeaseTable,
 }
 
 impl RealtimeTable {
-    pub(in crate::sched::run_queue) fn new(slots: usize, deterministic: bool) -> RealtimeTable {
+    /// Of so many workers, in `slots` with temporary ones.
+    pub(in crate::sched::run_queue) fn new(
+        workers: usize,
+        slots: usize,
+        deterministic: bool,
+    ) -> RealtimeTable {
+        let leases = LeaseTable::new(workers, slots);
         let worker = |worker| WorkerContexts {
             nudged: AtomicBool::new(false),
             table: Lock::new(ContextTable::new(worker)),
@@ -165,7 +172,13 @@ impl RealtimeTable {
             workers: (0..slots).map(worker).collect(),
             homes: (0..Binding::CONTEXTS).map(|_| AtomicU32::new(0)).collect(),
             taken: Mutex::new([false; Binding::CONTEXTS]),
+            leases,
         }
+    }
+
+    /// No context is admitted while this is held.
+    pub(super) fn admissions(&self) -> MutexGuard<'_, [bool; Binding::CONTEXTS]> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Worker and slot of a context.
@@ -226,15 +239,20 @@ impl RealtimeTable {
         let capacity = capacity(self.deterministic);
         params.check(2 * capacity.dispatch).map_err(ContextRefused::Terms)?;
         // No other thread adds contexts meanwhile; contexts that end only make room.
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = self.admissions();
         let index = taken.iter().position(|taken| !taken);
         let index = index.ok_or(ContextRefused::Full { most: Binding::CONTEXTS })?;
-        let allowed = |worker: &usize| {
+        let named = |worker: &usize| {
             u8::try_from(*worker).is_ok_and(|worker| params.workers.contains(worker))
-                && self.of(*worker).has_room()
         };
+        let is_open = |worker: &usize| self.leases.closed_by(*worker) == 0;
+        if (0..workers).any(|worker| named(&worker))
+            && !(0..workers).any(|worker| named(&worker) && is_open(&worker))
+        {
+            return Err(ContextRefused::Leased);
+        }
         let sets: Vec<(usize, Vec<Demand>)> = (0..workers)
-            .filter(allowed)
+            .filter(|worker| named(worker) && is_open(worker) && self.of(*worker).has_room())
             .map(|worker| (worker, self.of(worker).contexts.demands().collect()))
             .collect();
         if sets.is_empty() {
@@ -279,8 +297,7 @@ impl RealtimeTable {
             table.end(slot, now);
             table.slots[slot] = None;
         }
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        taken[context.get()] = false;
+        self.admissions()[context.get()] = false;
     }
 
     /// The figures of a context, up to the last charge.
@@ -329,6 +346,16 @@ impl RealtimeTable {
 }
 
 impl ContextTable {
+    /// The slots of contexts that were not revoked, as bits.
+    pub(super) fn live_slots(&self) -> u32 {
+        (0..PER_WORKER).fold(
+            0,
+            |slots, slot| {
+                if self.live(slot).is_some() { slots | 1 << slot } else { slots }
+            },
+        )
+    }
+
     /// Whether there is room for another context. One that was revoked keeps its slot until the
     /// last task that was bound to it has ended.
     fn has_room(&self) -> bool {

@@ -65,6 +65,9 @@ impl RunQueue {
             // SAFETY: as above.
             unsafe { self.fair(table).miss(table, tenant) };
         }
+        if self.is_closed() {
+            return None;
+        }
         let task = self.steal(hooks)?;
         Some(self.found_default(task, table, hooks))
     }
@@ -113,14 +116,18 @@ impl RunQueue {
         table: &TenantTable,
         hooks: &impl PickHooks,
     ) -> Option<NonNull<Task>> {
+        // A closed worker takes only tasks that began here.
+        let is_closed = self.is_closed();
         if tenant == DEFAULT {
-            return self.pick_ordered(hooks);
+            return if is_closed { self.pick_leftover() } else { self.pick_ordered(hooks) };
         }
-        let queue = &table.slots[tenant].queue;
-        let unstarted = |priority: Priority| queue.len_hint(priority as usize);
+        let queue = Some(&table.slots[tenant].queue).filter(|_| !is_closed);
+        let unstarted =
+            |priority: Priority| queue.map_or(0, |queue| queue.len_hint(priority as usize));
         // SAFETY: the reference ends with the statement.
         let task = unsafe {
-            self.fair(table).pop(tenant, unstarted, |priority| queue.pop(priority as usize))
+            let pop = |priority: Priority| queue.and_then(|queue| queue.pop(priority as usize));
+            self.fair(table).pop(tenant, unstarted, pop)
         };
         let task = TaskGuard::new(self, task?);
         // SAFETY: popped, hence ours.
@@ -181,7 +188,7 @@ impl RunQueue {
             || self.lifo.get().is_some()
             || !self.deque.is_empty()
             || !own.inbox_shared.is_empty()
-            || self.all().has_default(widely)
+            || !self.is_closed() && self.all().has_default(widely)
     }
 
     /// Counts a pick; every [`FAIRNESS`](super::super::FAIRNESS) picks the worker looks at its
