@@ -173,6 +173,9 @@ fn a_silent_service_gives_way_to_the_built_in_policy() {
     }
 }
 
+/// Makes a decision wrong.
+type Spoil = fn(PolicyDecision) -> PolicyDecision;
+
 /// A decision with one wrong rule changes nothing.
 // rule: S3-ARCH-8
 #[test]
@@ -183,7 +186,7 @@ fn decisions_are_refused_as_a_whole() {
         let seat = policy.seat("odd", None).unwrap();
         let good = |view: &PolicyView| PolicyDecision::on(view).weight("a", weight(2_048));
         let slice = |slice| Some(Latency::Slice(slice));
-        let wrong: [(fn(PolicyDecision) -> PolicyDecision, &str); 9] = [
+        let wrong: [(Spoil, &str); 9] = [
             (|d| d.weight("b", weight(63)), "from 64 to 16384"),
             (|d| d.weight("b", Weight::MAX), "from 64 to 16384"),
             (|d| d.weight("a", weight(1_024)), "there twice"),

@@ -58,7 +58,7 @@ fn served(name: &str, patience: Duration, test: impl FnOnce(&PolicyDesk, &Attach
             parcae::blocking(move || {
                 until("web", || policy.explain("web").is_some());
                 let tested = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                    test(policy, attached)
+                    test(policy, attached);
                 }));
                 over.store(true, Ordering::Relaxed);
                 tested.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
