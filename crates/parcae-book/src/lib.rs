@@ -81,6 +81,7 @@ doctests! {
     concepts_waiting "concepts/waiting.md"
     howto_tenant "howto/bound-a-tenant.md"
     howto_shares "howto/give-shares.md"
+    howto_policy "howto/write-a-policy.md"
     howto_pipeline "howto/pipeline-with-a-deadline.md"
     howto_server "howto/a-server.md"
     howto_files "howto/files.md"

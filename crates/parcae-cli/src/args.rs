@@ -44,6 +44,7 @@ pub(crate) enum Command {
     Bench(BenchArgs),
     Top(TopArgs),
     Dump(DumpArgs),
+    Policy(PolicyArgs),
     Trace(TraceArgs),
     Replay(ReplayArgs),
     Shrink(ShrinkArgs),
@@ -142,6 +143,84 @@ pub(crate) struct TargetArgs {
     /// default folder
     #[arg(value_name = "PID|SOCKET")]
     pub(crate) target: Option<OsString>,
+}
+
+/// Show and change the policy of a running program: shares, admission, the service
+///
+/// The program has to have a policy and to allow this on its socket:
+/// `rt.attach(AttachOpts::new().allow_policy(&policy))`. Changes are in the memory of the program;
+/// the file of `load` is where they are kept.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = POLICY_FILE)]
+pub(crate) struct PolicyArgs {
+    #[command(subcommand)]
+    pub(crate) command: PolicyCommand,
+
+    /// The program: process id, or path of the socket; not needed if only one program has a socket
+    /// in the default folder
+    #[arg(long, global = true, value_name = "PID|SOCKET")]
+    pub(crate) on: Option<OsString>,
+}
+
+const POLICY_FILE: &str = "\
+A policy file:
+  [tenant.\"web/search\"]      the tenant `search` inside of `web`
+  weight = 4096               1024 is normal
+  latency = \"2ms\"            sensitive, normal, batch, or the length of a slice
+  [profile.batch]             tenants with this hint: normal, latency-sensitive, batch, driver,
+  weight = 256                poller, agent
+  [contexts]                  admission: thousandths of a worker for one context, for all of a
+  each = 300                  worker (together), the highest band
+  [context.audio]             terms of contexts that the program admits by this name
+  budget = \"2ms\"
+  period = \"10ms\"";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PolicyCommand {
+    /// The policy in force, its service, and the shares of all tenants
+    Show,
+    /// Check a policy file: its rules, and whether its contexts fit on the workers together
+    Check {
+        /// The file
+        file: PathBuf,
+        /// Number of workers that contexts are admitted to
+        #[arg(long, default_value = "2", value_parser = clap::value_parser!(u16).range(1..=256))]
+        workers: u16,
+    },
+    /// Replace the rules of the operator by those of a file
+    Load {
+        /// The file
+        file: PathBuf,
+        /// Stay, and load the file again whenever it changes; a wrong file changes nothing
+        #[arg(long)]
+        follow: bool,
+    },
+    /// Set a rule of the operator, which goes before the service and the program
+    Set {
+        /// The address of the tenant: names from the outermost tenant on, with `/` between them
+        tenant: String,
+        /// weight=2048, latency=2ms
+        #[arg(required = true, value_name = "CHANGE")]
+        changes: Vec<String>,
+    },
+    /// Remove a rule of the operator
+    Unset {
+        /// The address of the tenant
+        tenant: String,
+    },
+    /// A tenant: its weight and why, the shares that it wants, could have and got
+    Explain {
+        /// The address of the tenant
+        tenant: String,
+    },
+    /// The last decisions, changes and refusals
+    History,
+    /// Put the built-in policy in force and refuse decisions of the service, until `lift`
+    Fallback,
+    /// Let the service decide again
+    Lift,
+    /// Print decisions, changes and refusals as they happen
+    Watch,
 }
 
 /// Watch a running program: its workers, nurseries and tasks

@@ -1,10 +1,10 @@
 //! `parcae`: the command-line program.
 //!
 //! One file per subcommand: `demo/` shows the runtime at work, `bench.rs` measures it; `top/`,
-//! `dump.rs` and `trace/` inspect a running program through the connection of `target.rs`;
-//! `replay/` shows a run that the lab has found; `lang/` runs and checks programs of the
-//! language. To add a subcommand, write its file, put its arguments into [`args::Command`] and its
-//! call into [`run`].
+//! `dump.rs`, `trace/` and `policy/` inspect a running program through the connection of
+//! `target.rs`; `replay/` shows a run that the lab has found; `lang/` runs and checks programs of
+//! the language. To add a subcommand, write its file, put its arguments into [`args::Command`] and
+//! its call into [`run`].
 //! All of them print through `stage.rs`.
 //!
 //! # Exit codes
@@ -23,6 +23,7 @@ mod bench;
 mod demo;
 mod dump;
 mod lang;
+mod policy;
 mod replay;
 mod stage;
 mod target;
@@ -79,6 +80,7 @@ fn run(args: &Args) -> Result<(), Exit> {
         Command::Bench(bench) => bench::run(bench, args.format()),
         Command::Top(top) => told(top::run(top, args.format())),
         Command::Dump(dump) => told(dump::run(dump, args.format())),
+        Command::Policy(chosen) => policy::run(chosen, args.format()),
         Command::Trace(TraceArgs { command: TraceCommand::Record(record) }) => {
             told(trace::record::run(record, args.format()))
         }

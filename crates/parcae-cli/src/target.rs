@@ -200,6 +200,15 @@ impl Client {
         self.answer()
     }
 
+    /// Sends a request with the bytes that follow it, and returns the answer.
+    pub(crate) fn ask_with(&mut self, request: &str, bytes: &[u8]) -> Result<Value, Trouble> {
+        self.tell(request)?;
+        match self.stream.get_mut().write_all(bytes) {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(self.failed(error)),
+            _ => self.answer(),
+        }
+    }
+
     fn tell(&mut self, request: &str) -> Result<(), Trouble> {
         let line = format!("{request}\n");
         // A refused client gets the reason before the socket is closed: then writing fails, and
