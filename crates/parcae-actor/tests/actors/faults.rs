@@ -1,14 +1,24 @@
 //! The local half of the fault matrix: senders, callers and monitors against an actor that fails,
-//! panics, is stopped, is killed or has no room, over many schedules. After each schedule:
+//! panics, runs out of budget, is stopped, is killed or has no room, over many schedules. After
+//! each schedule:
 //!
 //! - each message was handled at most once, those of one sender in their order;
 //! - each message that was sent was handled, or is counted as a dead letter;
 //! - each call has ended by its deadline;
 //! - each monitor has fired once;
 //! - the tree has restarted no more than there were faults.
+//!
+//! Each cell runs with seeds of the deterministic executor and with schedules of the lab's
+//! portfolio: a few in debug builds, a thousand in optimised ones, more with two variables.
+//!
+//! ```sh
+//! export PARCAE_FAULT_SEEDS=1000 PARCAE_FAULT_SCHEDULES=10000
+//! cargo test --release -p parcae-actor --test actors faults
+//! ```
 
 use super::*;
-use parcae::time;
+use parcae::lab::Explore;
+use parcae::{Budget, time};
 use parcae_actor::{CallError, Child, Directive, LetterReason, Mailbox, Supervise};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,6 +27,7 @@ enum Fault {
     None,
     Error,
     Panic,
+    Exhaust,
     Stop,
     Kill,
     Resume,
@@ -51,6 +62,7 @@ impl Actor for Target<'_> {
                 cx.yield_now()?;
                 reply.send(1);
             }
+            ToTarget::Fail(Fault::Exhaust) => cx.charge(Budget { ops: 2 * OWN, ..Budget::ZERO })?,
             ToTarget::Fail(Fault::Panic) => std::panic::resume_unwind(Box::new("a fault")),
             ToTarget::Fail(_) => return Err(Error::msg("a fault")),
         }
@@ -79,6 +91,9 @@ impl Actor for Watcher<'_> {
     }
 }
 
+/// The budget of each incarnation.
+const OWN: u64 = 1_000_000;
+
 const SENDERS: usize = 3;
 const MESSAGES: u64 = 12;
 const FAULTS: u64 = 3;
@@ -93,7 +108,8 @@ fn cell(cx: &Cx<Cluster>, fault: Fault, mailbox: &Mailbox) -> Result<()> {
             Fault::Resume => Child::permanent().on_failure(|_| Directive::Resume),
             _ => Child::permanent(),
         };
-        let target = ActorOpts::new("target").mailbox(mailbox.clone()).child(child);
+        let own = Budget { ops: OWN, ..Budget::UNLIMITED };
+        let target = ActorOpts::new("target").mailbox(mailbox.clone()).child(child).budget(own);
         let target = system.start(target, move |_| Ok(Target(record)))?;
         let watched = target.clone();
         let watcher = system
@@ -179,14 +195,25 @@ fn cell(cx: &Cx<Cluster>, fault: Fault, mailbox: &Mailbox) -> Result<()> {
     })
 }
 
-/// Seeds per cell: more with the variable, for a long run.
-fn seeds() -> u64 {
-    std::env::var("PARCAE_FAULT_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(12)
+/// Schedules of the lab per cell: all in optimised builds, where they take seconds.
+const SCHEDULES: u64 = if cfg!(debug_assertions) { 5 } else { 1_000 };
+
+/// A number per cell: more with the variable, for a long run.
+fn number(variable: &str, usual: u64) -> u64 {
+    std::env::var(variable).map_or(usual, |text| text.parse().expect("a number"))
 }
 
 #[test]
 fn every_fault_leaves_the_books_balanced() {
-    let faults = [Fault::None, Fault::Error, Fault::Panic, Fault::Stop, Fault::Kill, Fault::Resume];
+    let faults = [
+        Fault::None,
+        Fault::Error,
+        Fault::Panic,
+        Fault::Exhaust,
+        Fault::Stop,
+        Fault::Kill,
+        Fault::Resume,
+    ];
     let mailboxes = [
         Mailbox::default(),
         Mailbox::bounded(1),
@@ -197,9 +224,17 @@ fn every_fault_leaves_the_books_balanced() {
     ];
     for fault in faults {
         for mailbox in &mailboxes {
-            support::schedules(&[1, 2], seeds(), 0, |schedule| {
+            let schedules = number("PARCAE_FAULT_SCHEDULES", SCHEDULES);
+            let hunt = Explore::new().schedules(schedules).steps(200_000).time(LONG);
+            let builder = Runtime::builder().profile::<Cluster>();
+            let run = |rt: &Runtime<Cluster>| rt.run(|cx| cell(cx, fault, mailbox));
+            if let Err(failure) = hunt.run_on(builder, run) {
+                panic!("{fault:?}, {mailbox:?}: {failure}");
+            }
+            let seeds = number("PARCAE_FAULT_SEEDS", 12);
+            support::schedules(&[1, 2], seeds, 0, |schedule| {
                 let rt = schedule.builder().profile::<Cluster>().build().unwrap();
-                support::succeed(rt.run(|cx| cell(cx, fault, mailbox)));
+                support::succeed(run(&rt));
             });
         }
     }
