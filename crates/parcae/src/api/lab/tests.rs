@@ -7,6 +7,7 @@ use super::token::{Token, TokenForm, tree};
 use crate::base::rng::mix;
 use crate::channel::channel;
 use crate::prelude::*;
+use crate::profile::Service;
 use crate::sched::lab::{
     Choice, Chooser, Enabled, FaultRates, Op, OpKind, Script, Strategy, chooser,
 };
@@ -294,8 +295,8 @@ fn a_reset_leaves_nothing_behind() {
 fn compare_with_reset() -> Result<(), String> {
     for number in 0..40 {
         let workers = number as usize % 4;
-        let stand = Stand::new(Runtime::builder(), Oracles::All);
-        let observe = |seed: u64| {
+        let stand = || Stand::new(Runtime::builder(), Oracles::All);
+        let observe = |stand: &Stand<Service>, seed: u64| {
             let opts = ScheduleOpts { workers, seed, ..opts(number, false) };
             let mut text = String::new();
             let ran = stand.run(opts, chooser(Strategy::RandomSlices), &mut |rt| {
@@ -308,10 +309,12 @@ fn compare_with_reset() -> Result<(), String> {
                 None => Ok(text),
             }
         };
-        let anew = observe(number)?;
-        let (other, again) = (observe(number + 100)?, observe(number)?);
-        if other == anew || again != anew {
-            return Err(format!("{number}: {other}\n\n{again}\n\n{anew}"));
+        let (used, new) = (stand(), stand());
+        let (first, other, again) =
+            (observe(&used, number)?, observe(&used, number + 100)?, observe(&used, number)?);
+        let anew = observe(&new, number + 100)?;
+        if other == first || again != first || other != anew {
+            return Err(format!("{number}: {first}\n\n{other}\n\n{again}\n\n{anew}"));
         }
     }
     Ok(())

@@ -232,3 +232,29 @@ impl Chooser for ExhaustiveSearch {
         self.nodes = path.iter().enumerate().map(node).collect();
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// A search that has come to the second task of two, and to a number behind it: the first task
+    /// sleeps, also where the schedule is repeated.
+    #[test]
+    fn a_task_sleeps_on_behind_a_number() {
+        let tasks = |a, b| move || vec![(a, Op::default()), (b, Op::default())];
+        let values = (0, 0, 0);
+        let mut search = ExhaustiveSearch { bound: 4, ..ExhaustiveSearch::new() };
+        for number in [0, 1] {
+            search.begin(0);
+            assert_eq!((search.step(tasks(1, 2), 0), search.number(values, 2)), (0, number));
+            assert!(search.end());
+        }
+        let mut repeated = ExhaustiveSearch::new();
+        search.begin(0);
+        assert_eq!((search.step(tasks(1, 2), 0), search.number(values, 2)), (1, 0));
+        repeated.remember(&search.memory());
+        repeated.begin(0);
+        assert_eq!((repeated.step(tasks(1, 2), 0), repeated.number(values, 2)), (1, 0));
+        assert_eq!((search.step(tasks(1, 3), 0), repeated.step(tasks(1, 3), 0)), (1, 1));
+    }
+}

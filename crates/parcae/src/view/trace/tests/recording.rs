@@ -251,6 +251,37 @@ fn no_event_is_older_than_its_recording() {
     }
 }
 
+/// The worker is busy and writes no event between two recordings: its last reading of the clock is
+/// of the first one.
+#[test]
+fn a_recording_that_begins_in_a_turn_reads_the_clock() {
+    let rt = Runtime::builder().workers(1).build().unwrap();
+    let yields = |cx: &Cx| {
+        cx.nursery(|n| {
+            n.spawn(|cx| (0..20).try_for_each(|_| cx.yield_now()))?;
+            n.spawn(|cx| (0..20).try_for_each(|_| cx.yield_now()))?;
+            Ok(())
+        })
+    };
+    let (trace, began) = rt
+        .run(|cx| {
+            let first = rt.trace(TraceOpts::new()).unwrap();
+            yields(cx)?;
+            drop(first.stop());
+            std::thread::sleep(Duration::from_millis(20));
+            let second = rt.trace(TraceOpts::new()).unwrap();
+            let shared = &second.source.shared;
+            let began = Duration::from_nanos(shared.rate().nanos(shared.ticks()));
+            yields(cx)?;
+            Ok((second.stop(), began))
+        })
+        .unwrap();
+    // As above.
+    let slack = began / 500 + Duration::from_micros(50);
+    let first = trace.events().find(|event| event.worker == Some(0) && event.task != 0).unwrap();
+    assert!(first.at + slack >= began, "{first:?} before {began:?}");
+}
+
 #[test]
 fn tasks_that_are_refused_are_traced_too() {
     let rt = Runtime::builder().workers(1).max_stacks(2).build().unwrap();
