@@ -5,6 +5,7 @@
 enum { ADD = 1, GET, FAIL, PANIC, HOLD, KEEP, ASK, WATCH, IGNORE, REST, TICK, BYTES, STOP_NOW };
 
 #define SECOND UINT64_C(1000000000)
+#define LONG (60 * SECOND) /* never reached, also on a slow machine */
 
 struct counter {
     int64_t sum;
@@ -90,7 +91,7 @@ static int64_t handle(void *state, parcae_message *message, parcae_reply *reply)
     case PANIC:
         parcae_task_panic("as asked");
     case HOLD: /* busy until it is cancelled */
-        parcae_sleep_ns(60 * SECOND);
+        parcae_sleep_ns(100 * LONG);
         return PARCAE_CANCELLED;
     case IGNORE:
         return PARCAE_NEXT_CONTINUE;
@@ -102,8 +103,8 @@ static int64_t handle(void *state, parcae_message *message, parcae_reply *reply)
         return PARCAE_NEXT_CONTINUE;
     case ASK: { /* asks the other, which asks back */
         parcae_status asked = message->data != NULL
-                                  ? parcae_call_serving(other, &request, SECOND, &got)
-                                  : parcae_call(other, &request, SECOND, &got);
+                                  ? parcae_call_serving(other, &request, LONG, &got)
+                                  : parcae_call(other, &request, LONG, &got);
         return answer(reply, asked == PARCAE_OK ? got.tag : (uint64_t)parcae_last_error_kind());
     }
     case WATCH:
@@ -113,7 +114,7 @@ static int64_t handle(void *state, parcae_message *message, parcae_reply *reply)
     case TICK:
         CHECK(parcae_actor_timer("once", 1000) == 0);
         CHECK(parcae_actor_timer_every("often", 1000) == 0);
-        CHECK(parcae_actor_timer("never", SECOND) == 0 && parcae_actor_timer_cancel("never") == 1);
+        CHECK(parcae_actor_timer("never", LONG) == 0 && parcae_actor_timer_cancel("never") == 1);
         CHECK(parcae_actor_timer_cancel("never") == 0);
         counter->kept = reply;
         return parcae_reply_keep(reply) == 0 ? PARCAE_NEXT_CONTINUE : -1;
@@ -171,7 +172,7 @@ static parcae_supervise_opts supervisor(const char *name)
 static uint64_t call(parcae_address *address, uint64_t tag, void *data)
 {
     parcae_message request = number(tag, (uintptr_t)data), got;
-    CHECK(parcae_call(address, &request, 10 * SECOND, &got) == PARCAE_OK);
+    CHECK(parcae_call(address, &request, LONG, &got) == PARCAE_OK);
     uint64_t value = (uintptr_t)got.data;
     parcae_message_free(&got);
     return value;
@@ -205,13 +206,13 @@ static void messages(parcae_actors *actors)
     CHECK(call(one, GET, NULL) == 5050);
     char hello[] = "hello";
     parcae_message bytes = {BYTES, hello, sizeof hello, NULL}, got;
-    CHECK(parcae_call(one, &bytes, SECOND, &got) == PARCAE_OK && (uintptr_t)got.data == 5050);
+    CHECK(parcae_call(one, &bytes, LONG, &got) == PARCAE_OK && (uintptr_t)got.data == 5050);
 
     int before = data_destroyed, place;
     parcae_message message = owned(ADD, &place);
     message.tag = IGNORE;
     CHECK(parcae_tell(one, &message) == PARCAE_OK);
-    CHECK(parcae_tell_within(one, &message, SECOND) == PARCAE_OK);
+    CHECK(parcae_tell_within(one, &message, LONG) == PARCAE_OK);
     CHECK(parcae_try_tell(one, &message) == PARCAE_OK);
     call(one, GET, NULL);
     CHECK(data_destroyed == before + 3);
@@ -239,7 +240,7 @@ static void messages(parcae_actors *actors)
     CHECK(data_destroyed == before);
     parcae_message_free(&message);
     CHECK(data_destroyed == before + 1 && message.drop == NULL);
-    CHECK(call_fails(one, GET, SECOND) == PARCAE_E_GONE && parcae_actor_is_gone(one) == 1);
+    CHECK(call_fails(one, GET, LONG) == PARCAE_E_GONE && parcae_actor_is_gone(one) == 1);
     CHECK(parcae_address_free(one) == 0);
 }
 
@@ -252,7 +253,7 @@ static void errors(parcae_actors *actors)
     opts.restart = PARCAE_TEMPORARY;
     parcae_address *one = parcae_actor_start(actors, &opts);
     CHECK(call_fails(one, GET, 0) == PARCAE_E_ARGUMENT); /* there is no call without a deadline */
-    CHECK(call_fails(one, IGNORE, SECOND) == PARCAE_E_NO_REPLY);
+    CHECK(call_fails(one, IGNORE, LONG) == PARCAE_E_NO_REPLY);
 
     tell(one, HOLD, 0);
     while (parcae_actor_queued(one) > 0)
@@ -262,7 +263,7 @@ static void errors(parcae_actors *actors)
     parcae_message message = owned(ADD, &place);
     CHECK_FAILS(parcae_try_tell(one, &message) == PARCAE_ERROR, PARCAE_E_FULL);
     CHECK(data_destroyed == before); /* it is still ours */
-    CHECK(parcae_call(one, &message, SECOND, NULL) == PARCAE_ERROR); /* now it is not */
+    CHECK(parcae_call(one, &message, LONG, NULL) == PARCAE_ERROR); /* now it is not */
     CHECK(parcae_last_error_kind() == PARCAE_E_FULL && data_destroyed == before + 1);
     parcae_watch *watch = parcae_actor_watch(one);
     parcae_exit exit;
@@ -277,24 +278,24 @@ static void errors(parcae_actors *actors)
     one = parcae_actor_start(actors, &opts);
     parcae_address *tells = parcae_address_tell_only(one), *two = parcae_address_at_most(one, 2);
     parcae_address *taken = parcae_address_revocable(one), *life = parcae_address_this_life(one);
-    parcae_address *rate = parcae_address_at_rate(one, 1, 1000 * SECOND);
+    parcae_address *rate = parcae_address_at_rate(one, 1, LONG);
     parcae_address *brief = parcae_address_for(one, 0);
     tell(tells, ADD, 1);
-    CHECK(call_fails(tells, GET, SECOND) == PARCAE_E_REFUSED);
+    CHECK(call_fails(tells, GET, LONG) == PARCAE_E_REFUSED);
     CHECK_FAILS(parcae_actor_stop(tells) == PARCAE_ERROR, PARCAE_E_REFUSED);
     CHECK(call(two, GET, NULL) == 1 && call(two, GET, NULL) == 1);
-    CHECK(call_fails(two, GET, SECOND) == PARCAE_E_REFUSED);
-    CHECK(call(rate, GET, NULL) == 1 && call_fails(rate, GET, SECOND) == PARCAE_E_REFUSED);
-    CHECK(call_fails(brief, GET, SECOND) == PARCAE_E_REFUSED);
+    CHECK(call_fails(two, GET, LONG) == PARCAE_E_REFUSED);
+    CHECK(call(rate, GET, NULL) == 1 && call_fails(rate, GET, LONG) == PARCAE_E_REFUSED);
+    CHECK(call_fails(brief, GET, LONG) == PARCAE_E_REFUSED);
     CHECK(call(taken, GET, NULL) == 1 && parcae_address_revoke(taken) == 0);
-    CHECK(call_fails(taken, GET, SECOND) == PARCAE_E_REFUSED);
+    CHECK(call_fails(taken, GET, LONG) == PARCAE_E_REFUSED);
     CHECK_FAILS(parcae_address_revoke(one) == -1, PARCAE_E_ARGUMENT);
     CHECK(call(life, REST, NULL) == 1);
     watch = parcae_actor_watch(one);
     tell(one, PANIC, 0);
     CHECK(parcae_watch_wait(watch, 0, &exit) == PARCAE_OK && exit.kind == PARCAE_EXIT_PANICKED);
     CHECK(strstr(exit.text, "as asked") != NULL);
-    CHECK(call(one, REST, NULL) == 2 && call_fails(life, GET, SECOND) == PARCAE_E_GONE);
+    CHECK(call(one, REST, NULL) == 2 && call_fails(life, GET, LONG) == PARCAE_E_GONE);
     CHECK(call(one, GET, NULL) == 0); /* a new state */
     parcae_watch_free(watch);
     parcae_address *all[] = {one, tells, two, taken, life, rate, brief};
@@ -305,12 +306,12 @@ static void errors(parcae_actors *actors)
     /* The handler has the request and panics; or the actor is started again later. */
     opts = actor("fragile");
     one = parcae_actor_start(actors, &opts);
-    int kind = call_fails(one, PANIC, SECOND);
+    int kind = call_fails(one, PANIC, LONG);
     CHECK(kind == PARCAE_E_FAILED || kind == PARCAE_E_RESTARTING);
     parcae_actor_stop(one);
     parcae_address_free(one);
     parcae_supervise_opts slow = supervisor("slow");
-    slow.backoff_least_ns = slow.backoff_most_ns = 3600 * SECOND;
+    slow.backoff_least_ns = slow.backoff_most_ns = LONG;
     parcae_actors *dynamic = parcae_actors_dynamic(actors, &slow);
     opts = actor("late");
     one = parcae_actor_start(dynamic, &opts);
@@ -336,7 +337,7 @@ static int64_t asks_back(void *state, parcae_message *message, parcae_reply *rep
 {
     (void)message;
     parcae_message request = number(GET, 0), got;
-    parcae_status asked = parcae_call(state, &request, SECOND, &got);
+    parcae_status asked = parcae_call(state, &request, LONG, &got);
     parcae_message said = number(asked == PARCAE_OK ? (uint64_t)(uintptr_t)got.data
                                                     : (uint64_t)parcae_last_error_kind(), 0);
     return parcae_reply_send(reply, &said);
@@ -473,7 +474,7 @@ static int64_t everything(void *arg)
     CHECK(call(one, GET, NULL) == 200);
     CHECK(parcae_actors_close(actors) == 0);
     CHECK_FAILS(parcae_actors_close(actors) == -1, PARCAE_E_STALE);
-    CHECK(call_fails(one, GET, SECOND) == PARCAE_E_GONE && parcae_address_free(one) == 0);
+    CHECK(call_fails(one, GET, LONG) == PARCAE_E_GONE && parcae_address_free(one) == 0);
     CHECK(made == destroyed && stopped <= made && made > 10);
     return 0;
 }
@@ -502,7 +503,7 @@ int main(int argc, char **argv)
     /* A supervisor that gives up is the result; and an await closes a system as well. */
     parcae_supervise_opts root = supervisor(NULL);
     root.restarts = 1;
-    root.period_ns = SECOND;
+    root.period_ns = LONG;
     parcae_actors_opts opts;
     memset(&opts, 0, sizeof opts);
     opts.size = sizeof opts;
