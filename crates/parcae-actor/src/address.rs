@@ -228,6 +228,7 @@ impl<M: Send> Address<M> {
     ///
     /// The message comes back if the actor has ended, the address does not allow it, the mailbox
     /// refuses it, or the sender is cancelled.
+    #[inline]
     pub fn tell(&self, msg: M) -> Result<(), TellError<M>> {
         self.send(msg, Patience::Forever)
     }
@@ -250,6 +251,7 @@ impl<M: Send> Address<M> {
         self.send(msg, Patience::None)
     }
 
+    #[inline]
     fn send(&self, msg: M, patience: Patience) -> Result<(), TellError<M>> {
         if let Err(error) = self.allow(Verb::Tell) {
             return Err(TellError { msg, error });
@@ -257,27 +259,31 @@ impl<M: Send> Address<M> {
         self.put(Envelope::told(msg), patience).map_err(|(msg, error)| TellError { msg, error })
     }
 
+    #[inline]
     fn put(&self, envelope: Envelope<M>, patience: Patience) -> Result<(), (M, CallError)> {
         match self.slot.lane.put(envelope, patience, || self.core().ring_if_waiting()) {
             Ok(None) => {}
             Ok(Some((_dropped, reason))) => self.lost(reason),
-            Err((envelope, why)) => {
-                let error = match why {
-                    Undelivered::Full => CallError::Full,
-                    Undelivered::Expired => CallError::Expired,
-                    Undelivered::Interrupted(error) => CallError::Interrupted(error),
-                    Undelivered::Closed => {
-                        self.lost(LetterReason::Gone);
-                        CallError::Gone(self.core().state().2)
-                    }
-                };
-                return Err((envelope.msg, error));
-            }
+            Err((envelope, why)) => return Err((envelope.msg, self.undelivered(why))),
         }
         self.core().ring_if_waiting();
         Ok(())
     }
 
+    #[cold]
+    fn undelivered(&self, why: Undelivered) -> CallError {
+        match why {
+            Undelivered::Full => CallError::Full,
+            Undelivered::Expired => CallError::Expired,
+            Undelivered::Interrupted(error) => CallError::Interrupted(error),
+            Undelivered::Closed => {
+                self.lost(LetterReason::Gone);
+                CallError::Gone(self.core().state().2)
+            }
+        }
+    }
+
+    #[cold]
     fn lost(&self, reason: LetterReason) {
         self.core().shared.letters.add::<M>(reason, &self.core().name);
     }

@@ -9,7 +9,7 @@ use crate::letters::LetterReason;
 use crate::slot::Core;
 use handover::Handover;
 use parcae::cap::CapChannel;
-use parcae::channel::{ChannelOpts, Reason, Receiver, Sender, channel};
+use parcae::channel::{ChannelOpts, Reason, Receiver, SendError, Sender, channel};
 use parcae::sync::Semaphore;
 use parcae::{Error, ErrorKind, Result};
 use std::collections::VecDeque;
@@ -225,6 +225,7 @@ impl<M> UserLane<M> {
 
     /// Puts a message in. Returns messages that were dropped for it, with the reason. A sender that
     /// waits with its message in the mailbox rings before that; all others ring afterwards.
+    #[inline]
     pub(crate) fn put(&self, envelope: Envelope<M>, patience: Patience, ring: impl Fn()) -> Put<M> {
         match &self.place {
             Place::Channel(sender, _) => self.send(sender, envelope, patience),
@@ -233,6 +234,7 @@ impl<M> UserLane<M> {
         }
     }
 
+    #[inline]
     fn send(
         &self,
         sender: &Sender<Envelope<M>>,
@@ -244,7 +246,14 @@ impl<M> UserLane<M> {
             (Kind::Block, Patience::Until(at)) => sender.send_deadline(envelope, at),
             _ => sender.try_send(envelope),
         };
-        let Err(error) = sent else { return Ok(None) };
+        match sent {
+            Ok(()) => Ok(None),
+            Err(error) => self.not_sent(error),
+        }
+    }
+
+    #[cold]
+    fn not_sent(&self, error: SendError<Envelope<M>>) -> Put<M> {
         let (envelope, reason) = error.into_parts();
         match reason {
             Reason::WouldWait if self.kind == Kind::DropNewest => {
