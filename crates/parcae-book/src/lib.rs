@@ -74,6 +74,7 @@ doctests! {
     concepts_share "concepts/share.md"
     concepts_context "concepts/context.md"
     concepts_lease "concepts/lease.md"
+    concepts_island "concepts/island.md"
     concepts_capability "concepts/capability.md"
     concepts_profile "concepts/profile.md"
     concepts_determinism "concepts/determinism.md"

@@ -84,7 +84,7 @@ pub use api::foreign;
 #[doc(hidden)]
 #[cfg(feature = "io")]
 pub use api::io;
-pub use scope::{cap, profile};
+pub use scope::{cap, island, profile};
 #[doc(inline)]
 pub use stack::fiber;
 #[doc(inline)]
@@ -184,7 +184,9 @@ pub mod policy {
     //! [`CpuLease`](crate::cap::CpuLease). The policy that decides about shares and contexts: see
     //! [`Runtime::policy`](crate::Runtime::policy).
 
-    pub use crate::base::error::{ContextRefused, LeaseFact, LeaseRefused, ShareRefused};
+    pub use crate::base::error::{
+        ContextRefused, IslandRefused, LeaseFact, LeaseRefused, ShareRefused,
+    };
     pub use crate::sched::run_queue::{Charging, DecidedBy, Suggestion};
     pub use crate::scope::cap::PolicyChange;
     pub use crate::scope::cap::{
@@ -200,6 +202,7 @@ pub mod policy {
     pub use parcae_core::WorkerSet;
     pub use parcae_core::context::Refill;
     pub use parcae_core::fair::{Latency, Params, Weight};
+    pub use parcae_core::island::Response;
     pub use parcae_core::lease::Refused as LeaseRules;
     pub use parcae_core::policy::{Hint, Source as PolicySource};
 }

@@ -11,6 +11,7 @@ mod deadlock;
 mod info;
 #[cfg(feature = "anyhow")]
 mod interop;
+mod island;
 mod lease;
 mod policy;
 mod share;
@@ -21,6 +22,7 @@ pub use context::ContextRefused;
 pub(crate) use deadlock::DeadlockInfo;
 pub use deadlock::DeadlockReport;
 pub use info::{TaskId, TaskInfo};
+pub use island::IslandRefused;
 pub use lease::{LeaseFact, LeaseRefused};
 pub use policy::{PolicyRefused, RecordFault};
 pub use share::ShareRefused;
@@ -215,6 +217,8 @@ pub enum ErrorKind {
     ContextRefused(ContextRefused),
     /// A worker was not leased, or a lease is not in force.
     LeaseRefused(LeaseRefused),
+    /// A realtime island was not admitted or did not start, or a stage of it may not do this.
+    IslandRefused(IslandRefused),
     /// All failures of a nursery that collects them.
     Several(Arc<[Error]>),
     /// The runtime is shutting down.

@@ -8,6 +8,7 @@ pub mod cap;
 pub(crate) mod cx;
 pub(crate) mod described;
 pub(crate) mod errand;
+pub mod island;
 pub(crate) mod join;
 pub(crate) mod life;
 pub(crate) mod local;

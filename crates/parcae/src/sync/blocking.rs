@@ -35,7 +35,7 @@
 //! meanwhile. A timeout around it would return late without saying so.
 
 use crate::base::cpu;
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, IslandRefused, Result};
 use crate::sched::run_queue::BlockingAccount;
 use crate::scope::cx;
 use crate::scope::cx::parking::{self, Deadline, wait};
@@ -335,6 +335,7 @@ struct BlockingCaller {
 fn caller() -> Result<Option<BlockingCaller>> {
     let here = cx::Here::new();
     let Some(frame) = here.frame().filter(|_| !thread::panicking()) else { return Ok(None) };
+    frame.refuse_sealed(IslandRefused::Blocking)?;
     parking::checkpoint(frame)?;
     let shared = &frame.settings().shared;
     // Under the deterministic executor calls are made in place.

@@ -50,6 +50,7 @@ use crate::scope::cap::{
     LeaseOpts, Mint, NetLimits, ShareLimits, SpawnLimits,
 };
 use crate::scope::cx::{self, Cx, TaskSettings};
+use crate::scope::island::{Island, IslandPlan};
 use crate::scope::nursery::{Account, Nursery, NurseryOpts, SpawnOpts};
 use crate::scope::profile::{Profile, Service, Spawns};
 use crate::view::policy::{self, PolicyDesk, PolicyOpts, PolicyPart};
@@ -468,6 +469,20 @@ impl<P: Profile> Runtime<P> {
     /// nothing has changed.
     pub fn lease(&self, opts: LeaseOpts) -> Result<CpuLease> {
         self.inner().mint.lease(&self.inner().settings.shared, opts)
+    }
+
+    /// Admits a realtime island: the contexts of all its stages, and its lease, or nothing.
+    ///
+    /// See [`Island`] for a program.
+    ///
+    /// # Errors
+    ///
+    /// As for [`admit`](Runtime::admit) and [`lease`](Runtime::lease), with the name of the stage;
+    /// [`IslandRefused`](crate::ErrorKind::IslandRefused) if there is no stage. Then nothing has
+    /// changed.
+    pub fn admit_island(&self, plan: IslandPlan) -> Result<Island> {
+        let inner = self.inner();
+        Island::admit(&inner.mint, &inner.settings.shared, plan)
     }
 
     /// The audit log of capabilities: minted, used, refused, revoked.

@@ -1,7 +1,7 @@
 //! Root tasks: children of the runtime itself, which is their nursery.
 
 use super::RuntimeInner;
-use crate::base::error::{ContextRefused, Error, ErrorKind, Result, discard};
+use crate::base::error::{ContextRefused, Error, ErrorKind, IslandRefused, Result, discard};
 use crate::sched::Shared;
 use crate::sched::task::{Start, Task, TaskRef, Traits};
 use crate::scope::budget::{Budget, BudgetPool, Ceiling, Resource, Slice};
@@ -148,6 +148,7 @@ fn pay_for_spawn(settings: &TaskSettings) -> Result<PaidBy> {
         return Ok(PaidBy::Runtime);
     };
     frame.refuse_contained()?;
+    frame.refuse_sealed(IslandRefused::Spawn)?;
     if Arc::ptr_eq(&frame.settings().shared, &settings.shared) {
         frame.charge(Budget::SPAWN)?;
         return Ok(PaidBy::Task);

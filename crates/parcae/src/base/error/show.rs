@@ -116,6 +116,7 @@ impl fmt::Display for ErrorKind {
             ErrorKind::ShareRefused(refused) => write!(f, "{refused}"),
             ErrorKind::ContextRefused(refused) => write!(f, "{refused}"),
             ErrorKind::LeaseRefused(refused) => write!(f, "{refused}"),
+            ErrorKind::IslandRefused(refused) => write!(f, "{refused}"),
             ErrorKind::Several(errors) => {
                 write!(f, "{} tasks failed", errors.len())?;
                 for error in errors.iter() {

@@ -57,6 +57,19 @@ impl EventLog {
         self.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether the next event needs more memory.
+    pub(crate) fn is_full(&self) -> bool {
+        self.keeps() && {
+            let events = self.lock();
+            events.len() == events.capacity()
+        }
+    }
+
+    /// Makes room for the next events. Called while no task is charged for memory.
+    pub(crate) fn grow(&self) {
+        self.lock().reserve(1);
+    }
+
     pub(crate) fn push(&self, event: Words) {
         if self.keeps() {
             self.lock().push(event);

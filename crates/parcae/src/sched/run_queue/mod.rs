@@ -99,7 +99,7 @@ mod tenants;
 mod tests;
 
 pub(crate) use guards::{ChainGuard, TaskGuard};
-pub(crate) use realtime::{ContextNotice, JobPlan, LeaseTerms, LookUp};
+pub(crate) use realtime::{ContextNotice, JobPlan, LeaseTerms, LookUp, SealFigures};
 pub use shared::Victims;
 pub(crate) use shared::{RunQueues, TaskSource};
 pub(crate) use tenants::{

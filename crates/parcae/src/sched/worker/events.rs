@@ -474,6 +474,12 @@ impl Worker {
     fn put(&self, kind: EventKind, time: u64, extra: u64, task: u64, detail: u64) {
         let tracer = &self.shared.tracer;
         if let Some(log) = &self.shared.log {
+            if log.is_full() {
+                // The memory is the runtime's, and no task's.
+                let task = self.current.take();
+                log.grow();
+                self.current.set(task);
+            }
             log.push(pack(time, kind, self.index, extra, task, detail));
         } else if tracer.traces()
             && let Some(ring) = tracer.ring(self.index)

@@ -15,7 +15,7 @@ use super::{AuditEvent, Identity, Issuer, Limits, Revocable, Revoker, Usage};
 use crate::base::error::{ContextRefused, Error, ErrorKind, Result};
 use crate::base::reason::CancelReason;
 use crate::sched::Shared;
-use crate::sched::run_queue::ContextNotice;
+use crate::sched::run_queue::{ContextNotice, SealFigures};
 use crate::sched::task::{ContextIndex, TaskRef};
 use crate::sched::timers::Expire;
 use crate::scope::cancel::CancelToken;
@@ -143,6 +143,24 @@ impl ContextOpts {
         band: u8,
     ) -> ContextOpts {
         ContextOpts { budget, period, deadline: Some(deadline), band, ..self }
+    }
+
+    /// The same for a stage of an island: an overrun that would say nothing ends the context, if it
+    /// `stops` the island, or is reported.
+    pub(crate) fn in_island(self, stops: bool) -> ContextOpts {
+        let loud = match stops {
+            true => OverrunPolicy::Revoke { tolerance: self.check_distance },
+            false => OverrunPolicy::Notify,
+        };
+        match self.overrun {
+            OverrunPolicy::Throttle => self.overrun(loud),
+            _ => self,
+        }
+    }
+
+    /// The same on those of its workers that are in this set.
+    pub(crate) fn on(self, workers: WorkerSet) -> ContextOpts {
+        self.workers(self.workers.common(workers))
     }
 
     fn params(&self) -> Params {
@@ -375,6 +393,13 @@ impl CapContext {
             amount: Duration::from_nanos(amount),
             count,
         })
+    }
+
+    /// The breaches of its tasks, if they are stages of an island.
+    pub(crate) fn seal(&self) -> SealFigures {
+        let shared = self.node.shared.upgrade();
+        let figures = |shared: Arc<Shared>| Some(shared.queues.seal(self.node.index())?.figures());
+        shared.and_then(figures).unwrap_or_default()
     }
 
     /// The number that identifies it in errors and in the audit log.

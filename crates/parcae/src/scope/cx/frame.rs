@@ -52,6 +52,7 @@ mod memory;
 mod nested;
 mod packed;
 mod refill;
+mod seal;
 mod settings;
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -63,6 +64,7 @@ pub(crate) use access::FrameReader;
 pub(crate) use locals::FoundLocal;
 pub(crate) use nested::{Outer, Shares};
 pub(crate) use packed::{PackedAccount, PackedFrame, PackedLocals};
+pub(crate) use seal::OuterMemory;
 pub use settings::Preempt;
 pub(crate) use settings::{Inherited, Origin, PoolOwner, TaskSettings, TurnLength};
 pub(crate) use waiting::Seen;

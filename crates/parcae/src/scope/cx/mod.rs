@@ -15,6 +15,7 @@ mod period;
 mod time;
 
 pub(crate) use current::{Here, spawned_at, with_current};
+pub(crate) use frame::OuterMemory;
 pub use frame::Preempt;
 pub(crate) use frame::{
     FoundLocal, Frame, FrameReader, Grace, Inherited, LONGEST_SLICE, Origin, Outer, PoolOwner,

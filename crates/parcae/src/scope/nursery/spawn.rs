@@ -4,7 +4,7 @@ use super::spawn_opts::NamedBudget;
 use super::{
     ChildCost, Nursery, NurseryCore, NurseryEvent, OnFailure, Paid, SpawnOpts, TaskHandle,
 };
-use crate::base::error::{Error, ErrorKind, Rank, Result, discard};
+use crate::base::error::{Error, ErrorKind, IslandRefused, Rank, Result, discard};
 use crate::base::reason::CancelReason;
 use crate::sched::task::group::Group;
 use crate::sched::task::state::RecordHandle;
@@ -409,6 +409,7 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
         match place.frame() {
             Some(frame) if !Arc::ptr_eq(frame.pool(), pool) => {
                 frame.refuse_contained()?;
+                frame.refuse_sealed(IslandRefused::Spawn)?;
                 frame.charge(Budget::SPAWN)?;
             }
             Some(_) => {}

@@ -99,8 +99,13 @@ impl SpawnOpts {
     ///
     /// The task is cancelled when the context is revoked. A context that was revoked before, or is
     /// of another runtime, is refused by the spawn. A root task cannot be bound.
-    pub fn context(mut self, cap: &CapContext) -> SpawnOpts {
-        self.context = Some(cap.node());
+    pub fn context(self, cap: &CapContext) -> SpawnOpts {
+        self.context_of(&cap.node())
+    }
+
+    /// The same, by the context behind the capability.
+    pub(crate) fn context_of(mut self, context: &Arc<ContextNode>) -> SpawnOpts {
+        self.context = Some(Arc::clone(context));
         self
     }
 

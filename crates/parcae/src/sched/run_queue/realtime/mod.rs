@@ -71,10 +71,12 @@
 mod lease;
 mod local;
 mod pick;
+mod seal;
 mod table;
 
 pub(crate) use lease::LeaseTerms;
 pub(crate) use local::LookUp;
+pub(crate) use seal::{Seal, SealFigures};
 pub(crate) use table::{ContextFigures, ContextNotice, JobPlan, RealtimeTable};
 
 use crate::base::time::Nanos;

@@ -1,6 +1,6 @@
 //! The contexts of a scheduler, as all threads see them: admission, revocation, jobs, events.
 
-use super::{LeaseTable, PER_WORKER, RealtimeWorker, capacity};
+use super::{LeaseTable, PER_WORKER, RealtimeWorker, Seal, capacity};
 use crate::base::error::ContextRefused;
 use crate::base::lock::{Guard, Lock};
 use crate::base::time::Nanos;
@@ -152,6 +152,8 @@ pub(crate) struct RealtimeTable {
     /// The indices in use. Its lock makes admissions one.
     taken: Mutex<[bool; Binding::CONTEXTS]>,
     pub(super) leases: LeaseTable,
+    /// The seal of each context.
+    seals: Box<[Seal]>,
 }
 
 impl RealtimeTable {
@@ -173,7 +175,19 @@ impl RealtimeTable {
             homes: (0..Binding::CONTEXTS).map(|_| AtomicU32::new(0)).collect(),
             taken: Mutex::new([false; Binding::CONTEXTS]),
             leases,
+            seals: (0..Binding::CONTEXTS).map(|_| Seal::new()).collect(),
         }
+    }
+
+    /// The seal of a context.
+    pub(super) fn seal(&self, context: ContextIndex) -> &Seal {
+        &self.seals[context.get()]
+    }
+
+    /// Ends a context for good, if it was not revoked.
+    pub(super) fn context_end(&self, context: ContextIndex) -> Option<Weak<dyn Expire>> {
+        let (worker, slot) = self.home(context);
+        self.of(worker).slots[slot].as_ref().map(|admitted| Weak::clone(&admitted.end))
     }
 
     /// No context is admitted while this is held.
@@ -267,6 +281,7 @@ impl RealtimeTable {
         // Relaxed: see the field.
         self.homes[index].store((worker * PER_WORKER + slot) as u32, Ordering::Relaxed);
         taken[index] = true;
+        self.seals[index].reset(false);
         Ok(ContextIndex::new(index))
     }
 

@@ -25,7 +25,7 @@ impl Frame {
         let left = left.saturating_sub(bytes as i64);
         self.memory.set(left);
         if left < 0 {
-            self.record().signal.hint();
+            self.owes(bytes);
         }
     }
 
@@ -100,6 +100,9 @@ impl Frame {
     fn pay_overdraft(&self, overdraft: u64) -> Result<()> {
         if self.is_away() {
             return Err(self.refuse_away());
+        }
+        if self.is_sealed() {
+            return self.check_seal();
         }
         let cost = Budget { memory: overdraft, ..Budget::ZERO };
         self.memory.set(0);

@@ -1,7 +1,7 @@
 //! Nurseries that a task has opened: moving budget from its account to their pools and back.
 
 use super::{Frame, ScopeRef};
-use crate::base::error::Result;
+use crate::base::error::{IslandRefused, Result};
 use crate::base::lent::MaybeLent;
 use crate::base::shim::atomic::AtomicU64;
 use crate::scope::budget::{Budget, BudgetPool, ClosedPool, More, OnExhausted, UNLIMITED};
@@ -18,6 +18,7 @@ impl Frame {
     /// The pool is used until the task leaves the scope that it is in now, and no longer.
     pub(crate) unsafe fn fund(&self, budget: Option<Budget>) -> Result<MaybeLent<Arc<BudgetPool>>> {
         if let Some(budget) = budget {
+            self.refuse_sealed(IslandRefused::Nursery)?;
             // A request without limit is a request for the whole balance.
             let cost = budget.min(self.balance().max(budget.counted()));
             self.charge(cost)?;
@@ -28,6 +29,7 @@ impl Frame {
             // SAFETY: as the caller says.
             return Ok(unsafe { MaybeLent::copy_of(self.pool()) });
         }
+        self.refuse_sealed(IslandRefused::Nursery)?;
         let more = (self.settings().on_exhausted != OnExhausted::Fail).then(|| More {
             pool: Arc::clone(self.pool()),
             grant: self.settings().grant,

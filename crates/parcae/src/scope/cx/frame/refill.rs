@@ -21,6 +21,11 @@ impl Frame {
     /// If the pool has no more, or the task was cancelled while it waited.
     #[cold]
     pub(super) fn refill(&self, cost: Budget) -> Result<()> {
+        if self.is_sealed() {
+            let drawn = self.unsealed(|| self.refill(cost));
+            self.account.set(self.account.get().with_memory(0)); // sealed code has none
+            return drawn;
+        }
         let (mut asked_all, mut told) = (false, false);
         loop {
             let Err(short) = self.balance().charge(cost) else { return Ok(()) };

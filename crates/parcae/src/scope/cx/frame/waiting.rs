@@ -2,7 +2,7 @@
 
 use super::watch::{Cancellable, OuterGrace};
 use super::{Frame, never, window};
-use crate::base::error::{DeadlockReport, Error, ErrorKind, Rank, Result};
+use crate::base::error::{DeadlockReport, Error, ErrorKind, IslandRefused, Rank, Result};
 use crate::base::reason::CancelReason;
 use crate::base::shim::atomic::AtomicU64;
 use crate::sched::events::{EventKind, TaskTimes, WaitReason, cancel_code};
@@ -154,6 +154,9 @@ impl Frame {
         if self.is_away() {
             return Err(self.refuse_away());
         }
+        if self.is_sealed() {
+            return self.unsealed(|| self.check_closely());
+        }
         if let Some(deadlock) = self.seen.verdict.take() {
             self.mark(marks::SENTENCED); // also in a shield: nothing else can end this wait
             self.note_cancel(CancelReason::Explicit);
@@ -289,9 +292,27 @@ impl Frame {
         if self.overdraft() != 0 {
             // Paying may wait, and so consume the wake that the caller waits for. The caller checks
             // again.
-            return self.pay_for_memory();
+            return self.park_indebted(why);
         }
         self.park_as_it_is(why)
+    }
+
+    /// As `park`, for a task that owes memory, or is sealed.
+    #[cold]
+    fn park_indebted(&self, why: Why<'_>) -> Result<()> {
+        self.pay_for_memory()?;
+        if !self.is_sealed() {
+            return Ok(());
+        }
+        if !self.seen.timed.get() && !matches!(why, Why::Sleep(_)) {
+            self.refuse_unbounded()?;
+        }
+        self.park_as_it_is(why)
+    }
+
+    /// Refuses a wait without a deadline to sealed code, unless a deadline will cancel it.
+    fn refuse_unbounded(&self) -> Result<()> {
+        if self.expires() { Ok(()) } else { self.refuse_sealed(IslandRefused::Wait) }
     }
 
     /// Waits until a queued node has a final state; for waits without a deadline. If the node was
@@ -341,8 +362,13 @@ impl Frame {
         if std::thread::panicking() {
             return Err(Error::new(ErrorKind::Unwinding)); // as in `park`
         }
+        let is_sealed = self.is_sealed();
+        if is_sealed {
+            self.check_seal()?;
+            self.refuse_unbounded()?;
+        }
         loop {
-            if self.overdraft() == 0 {
+            if is_sealed || self.overdraft() == 0 {
                 // SAFETY: as in `park_as_it_is`.
                 unsafe { self.watch.begin(self) }?;
                 self.leave_by(why, worker::wait);
