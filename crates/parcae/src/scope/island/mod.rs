@@ -12,7 +12,7 @@
 //! Admission takes the contexts one by one, and the lease. If one is refused, those before it are
 //! dropped, which gives their time back. [`Island::run`] spawns all stages, so that each has its
 //! record and its stack; each one runs its own preparations, touches and locks its stack, and waits
-//! at a gate ([`StageGate`]). The gate opens when all of them are there. If one fails before that,
+//! at a gate (`StageGate`). The gate opens when all of them are there. If one fails before that,
 //! the nursery cancels the others at the gate, and none has run a job.
 //!
 //! The contexts of a scheduler are in tables of their own for each worker, each under its lock.

@@ -136,7 +136,7 @@ impl<'s, P: SpawnsFreely> Stage<'s, P> {
     ///
     /// # Errors
     ///
-    /// [`IslandRefused::Missed`](crate::policy::IslandRefused::Missed) if the job has ended after
+    /// [`IslandRefused::Missed`] if the job has ended after
     /// its deadline and that stops the island, `Allocation` if it has allocated; or as for
     /// [`Cx::next_period`].
     #[track_caller]
