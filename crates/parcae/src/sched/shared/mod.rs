@@ -21,7 +21,9 @@ use crate::sched::task::signal::request_end;
 use crate::sched::task::slab::{OutOfRecords, Slab};
 use crate::sched::task::state::{RecordHandle, Woken};
 use crate::sched::task::{Binding, Lane, Start, Task, TaskRef, Traits};
-use crate::sched::timers::{NEVER, Nanos, REAL_UNIT, STEP, SignalTimer, TimerThread, Timers};
+use crate::sched::timers::{
+    LookUpTimes, NEVER, Nanos, OverdueTimers, REAL_UNIT, STEP, SignalTimer, TimerThread, Timers,
+};
 use crate::sched::worker::faults::{FaultPoint, contain, fault_in_loop};
 use crate::sched::worker::stats::{Stats, WorkerStats};
 use crate::sched::worker::{self, Deferred, Worker};
@@ -210,8 +212,8 @@ impl Shared {
             started: Instant::now(),
             epoch: AtomicU64::new(0),
             timers: Timers::new(config.workers + config.temporary, unit),
-            timer_thread: TimerThread::new(),
-            signal_timer: SignalTimer::new(workers),
+            timer_thread: TimerThread::new(OverdueTimers),
+            signal_timer: SignalTimer::new(LookUpTimes::new(workers)),
             me,
             root: std::sync::Mutex::default(),
             #[cfg(feature = "io")]

@@ -15,5 +15,5 @@ pub(crate) use crate::sched::events::clock::STEP;
 pub(crate) use deadlines::{
     ArmedTimer, Due, Expire, FOREVER, GRACE, NEVER, PACE, REAL_UNIT, Timers, note,
 };
-pub(crate) use signals::SignalTimer;
-pub(crate) use thread::TimerThread;
+pub(crate) use signals::{LookUpTimes, SignalTimer};
+pub(crate) use thread::{OverdueTimers, TimerThread};

@@ -1,4 +1,5 @@
-//! The timer thread: fires deadlines when their worker does not.
+//! The timer thread: fires deadlines when their worker does not. [`DeadlineThread`] is the part of
+//! it that `signals` uses too.
 //!
 //! A worker fires the timers of its own wheel. A worker that is stuck in a task cannot, and perhaps
 //! it is that very task whose time is over. So a thread, started with the first deadline, waits
@@ -82,18 +83,54 @@ impl Horizon {
     }
 }
 
-/// The thread, and its shared state.
-pub(crate) struct TimerThread {
+/// Deadlines that a thread acts on.
+pub(crate) trait Deadlines: Send + Sync + 'static {
+    /// The name of the thread.
+    const THREAD: &'static str;
+
+    /// The time of the first one, or [`NEVER`].
+    fn earliest(&self, shared: &Shared) -> Nanos;
+
+    /// Acts on those that have passed.
+    fn act(&self, shared: &Shared, now: Nanos);
+
+    /// Called on the thread when it starts.
+    fn begin(&self) {}
+}
+
+/// A thread that sleeps until the next deadline, and its shared state. It is started when it is
+/// told for the first time.
+pub(crate) struct DeadlineThread<D> {
     pub(crate) horizon: Horizon,
+    pub(super) deadlines: D,
     parker: Parker,
     stopping: AtomicBool,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-impl TimerThread {
-    pub(crate) fn new() -> Arc<TimerThread> {
-        Arc::new(TimerThread {
+/// The deadlines of timers whose worker does not fire them.
+pub(crate) struct OverdueTimers;
+
+/// The timer thread.
+pub(crate) type TimerThread = DeadlineThread<OverdueTimers>;
+
+impl Deadlines for OverdueTimers {
+    const THREAD: &'static str = "parcae-watch";
+
+    fn earliest(&self, shared: &Shared) -> Nanos {
+        shared.timers.overdue()
+    }
+
+    fn act(&self, shared: &Shared, now: Nanos) {
+        shared.fire_overdue(now);
+    }
+}
+
+impl<D: Deadlines> DeadlineThread<D> {
+    pub(crate) fn new(deadlines: D) -> Arc<DeadlineThread<D>> {
+        Arc::new(DeadlineThread {
             horizon: Horizon::new(),
+            deadlines,
             parker: Parker::default(),
             stopping: AtomicBool::new(false),
             thread: Mutex::new(None),
@@ -102,16 +139,15 @@ impl TimerThread {
 
     /// Unparks the thread; starts it if there is none.
     #[cold]
-    pub(crate) fn tell(self: &Arc<TimerThread>, shared: &Weak<Shared>) {
+    pub(crate) fn tell(self: &Arc<DeadlineThread<D>>, shared: &Weak<Shared>) {
         self.parker.unpark();
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if thread.is_none() && !self.is_stopping() {
-            let (watch, shared) = (Arc::clone(self), Weak::clone(shared));
-            let started = std::thread::Builder::new()
-                .name("parcae-watch".into())
-                .spawn(move || watch.run(&shared));
-            // If no thread can be started, workers still fire their own timers; the next deadline
-            // tries again.
+            let (this, shared) = (Arc::clone(self), Weak::clone(shared));
+            let started =
+                std::thread::Builder::new().name(D::THREAD.into()).spawn(move || this.run(&shared));
+            // If no thread can be started, workers still look at their own deadlines between two
+            // tasks; the next deadline tries again.
             *thread = started.ok();
             if thread.is_none() {
                 self.horizon.forget();
@@ -121,11 +157,13 @@ impl TimerThread {
 
     fn run(&self, shared: &Weak<Shared>) {
         let _listed = cpu::enter();
+        self.deadlines.begin();
         while !self.is_stopping() {
             let Some(shared) = shared.upgrade() else { return };
             let now = shared.now();
-            shared.fire_overdue(now);
-            let Some(until) = self.horizon.sleep(now, || shared.timers.overdue()) else { continue };
+            self.deadlines.act(&shared, now);
+            let earliest = || self.deadlines.earliest(&shared);
+            let Some(until) = self.horizon.sleep(now, earliest) else { continue };
             let until = (until != NEVER).then(|| shared.instant(until));
             drop(shared);
             self.parker.park_until(until);
@@ -143,7 +181,7 @@ impl TimerThread {
         self.parker.unpark();
     }
 
-    /// As [`stop`](TimerThread::stop), and joins the thread, unless it is the calling one.
+    /// As [`stop`](DeadlineThread::stop), and joins the thread, unless it is the calling one.
     pub(crate) fn stop_and_join(&self) {
         self.stop();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
