@@ -59,7 +59,7 @@ use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::task::{Context, Poll};
 
-/// A stream that can be polled: one of [`net`](crate::net). Sealed.
+/// A stream that can be polled: one of [`net`](crate::net), or TLS on it. Sealed.
 pub trait PolledStream: Polled {}
 
 impl<S: Polled> PolledStream for S {}
@@ -89,13 +89,27 @@ mod sealed {
             bytes: &[IoSlice<'_>],
         ) -> Poll<io::Result<usize>>;
 
-        /// Ends the output.
-        fn end_output(&self) -> io::Result<()>;
+        /// Sends what earlier writes have left.
+        fn poll_flush(
+            &self,
+            wait: &mut PolledWait,
+            context: &mut Context<'_>,
+        ) -> Poll<io::Result<()>>;
+
+        /// The same, and ends the output.
+        fn poll_end(
+            &self,
+            wait: &mut PolledWait,
+            context: &mut Context<'_>,
+        ) -> Poll<io::Result<()>>;
     }
 }
 
-/// A stream for async code, with its waits: [`TcpStream`](crate::net::TcpStream) or
-/// [`UnixStream`](crate::net::UnixStream).
+/// A stream for async code, with its waits: [`TcpStream`](crate::net::TcpStream),
+/// [`UnixStream`](crate::net::UnixStream), or a `TlsStream` on either.
+///
+/// By TLS a write may hold bytes back until the next one, a flush, or a read that waits, as other
+/// async streams of TLS do; [`write_all`](Async::write_all) flushes.
 ///
 /// A poll of an operation is a cancel point and is charged, as the call of the stream itself. It
 /// has to be made on a task. Timeouts of the stream (`set_read_timeout`) do not count here: put the
@@ -133,7 +147,7 @@ impl<S: PolledStream> Async<S> {
         poll_fn(|context| self.poll_input(context, buffer)).await
     }
 
-    /// Writes all bytes.
+    /// Writes all bytes, and holds none back.
     ///
     /// # Errors
     ///
@@ -147,7 +161,16 @@ impl<S: PolledStream> Async<S> {
             }
             left = &left[taken..];
         }
-        Ok(())
+        poll_fn(|context| self.poll_sent(context)).await
+    }
+
+    /// Ends the output: the peer reads to the end. By TLS it is told so.
+    ///
+    /// # Errors
+    ///
+    /// As for writing.
+    pub async fn close(&mut self) -> io::Result<()> {
+        poll_fn(|context| self.poll_end(context)).await
     }
 
     fn poll_input(
@@ -164,6 +187,14 @@ impl<S: PolledStream> Async<S> {
         bytes: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         self.stream.poll_write(&mut self.writing, context, bytes)
+    }
+
+    fn poll_sent(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream.poll_flush(&mut self.writing, context)
+    }
+
+    fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream.poll_end(&mut self.writing, context)
     }
 }
 

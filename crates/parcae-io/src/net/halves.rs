@@ -119,8 +119,20 @@ macro_rules! stream_methods {
                 self.stream.poll_write_vectored(wait, context, bytes)
             }
 
-            fn end_output(&self) -> std::io::Result<()> {
-                self.shutdown(std::net::Shutdown::Write)
+            fn poll_flush(
+                &self,
+                _: &mut crate::net::PolledWait,
+                _: &mut std::task::Context<'_>,
+            ) -> std::task::Poll<std::io::Result<()>> {
+                std::task::Poll::Ready(Ok(())) // nothing is held back here
+            }
+
+            fn poll_end(
+                &self,
+                _: &mut crate::net::PolledWait,
+                _: &mut std::task::Context<'_>,
+            ) -> std::task::Poll<std::io::Result<()>> {
+                std::task::Poll::Ready(self.shutdown(std::net::Shutdown::Write))
             }
         }
 

@@ -48,6 +48,7 @@
 //! Their *number*, on which the simulated network depends, does not if the certificate's key is
 //! Ed25519 or RSA; signatures of ECDSA vary in length by a few bytes, and so may the run.
 
+mod polled;
 mod stream;
 mod transport;
 
@@ -55,6 +56,7 @@ pub use rustls;
 pub use stream::TlsStream;
 pub use transport::Transport;
 
+use crate::compat::Async;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
 use std::io;
@@ -93,8 +95,22 @@ impl TlsAcceptor {
     ///
     /// `TimedOut`; otherwise see the [module](self).
     pub fn accept<S: Transport>(&self, stream: S) -> io::Result<TlsStream<S>> {
+        TlsStream::establish(self.connection()?, stream, self.handshake)
+    }
+
+    /// As [`accept`](TlsAcceptor::accept), in async code: for a child that is a future, and for crates
+    /// that take a stream of `futures-io`, `tokio::io` or hyper.
+    ///
+    /// # Errors
+    ///
+    /// As for [`accept`](TlsAcceptor::accept).
+    pub async fn accept_async<S: Transport>(&self, stream: S) -> io::Result<Async<TlsStream<S>>> {
+        TlsStream::establish_async(self.connection()?, stream, self.handshake).await
+    }
+
+    fn connection(&self) -> io::Result<Connection> {
         let connection = ServerConnection::new(Arc::clone(&self.config)).map_err(invalid)?;
-        TlsStream::establish(Connection::Server(connection), stream, self.handshake)
+        Ok(Connection::Server(connection))
     }
 }
 
@@ -125,13 +141,31 @@ impl TlsConnector {
     ///
     /// `InvalidInput` for a name that is none; otherwise as for [`TlsAcceptor::accept`].
     pub fn connect<S: Transport>(&self, name: &str, stream: S) -> io::Result<TlsStream<S>> {
+        TlsStream::establish(self.connection(name)?, stream, self.handshake)
+    }
+
+    /// As [`connect`](TlsConnector::connect), in async code: see
+    /// [`accept_async`](TlsAcceptor::accept_async).
+    ///
+    /// # Errors
+    ///
+    /// As for [`connect`](TlsConnector::connect).
+    pub async fn connect_async<S: Transport>(
+        &self,
+        name: &str,
+        stream: S,
+    ) -> io::Result<Async<TlsStream<S>>> {
+        TlsStream::establish_async(self.connection(name)?, stream, self.handshake).await
+    }
+
+    fn connection(&self, name: &str) -> io::Result<Connection> {
         let server = ServerName::try_from(name.to_owned()).map_err(|error| {
             let text = format!("`{name}` is no name of a server: {error}");
             io::Error::new(io::ErrorKind::InvalidInput, text)
         })?;
         let config = Arc::clone(&self.config);
         let connection = ClientConnection::new(config, server).map_err(invalid)?;
-        TlsStream::establish(Connection::Client(connection), stream, self.handshake)
+        Ok(Connection::Client(connection))
     }
 }
 

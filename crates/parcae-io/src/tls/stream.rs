@@ -38,7 +38,9 @@
 
 use super::transport::{self, Shown, Transport};
 use super::{HANDSHAKE_COST, invalid};
+use crate::compat::Async;
 use crate::error;
+use crate::net::PolledWait;
 use crate::source::Charge;
 use parcae::sync::Mutex;
 use rustls::Connection;
@@ -48,22 +50,24 @@ use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 /// Bytes that are read from the stream at once, to the stack of the reader.
-const READ: usize = 8 << 10;
+pub(super) const READ: usize = 8 << 10;
 
 /// A connection by TLS. A shared reference reads and writes, too, so two tasks can use both
 /// directions. Reads of several tasks wait for each other, and so do writes.
 pub struct TlsStream<S> {
-    io: S,
+    pub(super) io: S,
     state: std::sync::Mutex<Connection>,
     /// Bytes of the stream that rustls had no room for.
-    reading: Mutex<Vec<u8>>,
+    pub(super) reading: Mutex<Vec<u8>>,
     /// Bytes for the stream that were not sent yet.
-    writing: Mutex<Vec<u8>>,
+    pub(super) writing: Mutex<Vec<u8>>,
+    /// Async code alone: the reader's wait for room to send.
+    pub(super) room: std::sync::Mutex<PolledWait>,
 }
 
 /// Whether the stream below has more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Filled {
+pub(super) enum Filled {
     More,
     Ended,
 }
@@ -75,18 +79,37 @@ impl<S: Transport> TlsStream<S> {
         io: S,
         time: Duration,
     ) -> io::Result<TlsStream<S>> {
-        let charge = Charge::new(HANDSHAKE_COST)?;
-        charge.keep();
-        let stream = TlsStream {
-            io,
-            state: std::sync::Mutex::new(connection),
-            reading: Mutex::new(Vec::new()),
-            writing: Mutex::new(Vec::new()),
-        };
+        let stream = TlsStream::begin(connection, io)?;
         let before = stream.io.timeouts();
         let outcome = stream.handshake(parcae::io::after(time));
         stream.io.set_timeouts(before)?;
         outcome.map(|()| stream)
+    }
+
+    /// A stream whose handshake is paid for, and to be made.
+    pub(super) fn begin(connection: Connection, io: S) -> io::Result<TlsStream<S>> {
+        let charge = Charge::new(HANDSHAKE_COST)?;
+        charge.keep();
+        Ok(TlsStream {
+            io,
+            state: std::sync::Mutex::new(connection),
+            reading: Mutex::new(Vec::new()),
+            writing: Mutex::new(Vec::new()),
+            room: std::sync::Mutex::default(),
+        })
+    }
+
+    pub(super) fn too_slow(&self) -> io::Error {
+        error::timed_out("in the handshake with", &Shown(&self.io))
+    }
+
+    /// The stream has ended: an error unless the handshake is complete.
+    pub(super) fn check_handshake(&self) -> io::Result<()> {
+        if self.with(|connection| connection.is_handshaking()) {
+            let text = "the peer ended the stream in the handshake";
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, text));
+        }
+        Ok(())
     }
 
     fn handshake(&self, until: Option<Instant>) -> io::Result<()> {
@@ -94,7 +117,7 @@ impl<S: Transport> TlsStream<S> {
             if let Some(until) = until {
                 let left = until.saturating_duration_since(parcae::time::now());
                 if left.is_zero() {
-                    return Err(error::timed_out("in the handshake with", &Shown(&self.io)));
+                    return Err(self.too_slow());
                 }
                 self.io.set_timeouts([Some(left); 2])?;
             }
@@ -108,16 +131,13 @@ impl<S: Transport> TlsStream<S> {
             }
             self.send_now()?;
             let mut rest = self.reading.lock().map_err(from_runtime)?;
-            if self.fill(&mut rest)? == Filled::Ended
-                && self.with(|connection| connection.is_handshaking())
-            {
-                let text = "the peer ended the stream in the handshake";
-                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, text));
+            if self.fill(&mut rest)? == Filled::Ended {
+                self.check_handshake()?;
             }
         }
     }
 
-    fn with<R>(&self, act: impl FnOnce(&mut Connection) -> R) -> R {
+    pub(super) fn with<R>(&self, act: impl FnOnce(&mut Connection) -> R) -> R {
         act(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -133,6 +153,19 @@ impl<S: Transport> TlsStream<S> {
             }
             rest.extend_from_slice(&bytes[..taken]);
         }
+        // Answers and alerts. Where a writer is at work, it sends them.
+        match self.take_in(rest) {
+            Ok(()) => self.send_now()?,
+            Err(error) => {
+                let _ = self.send_now(); // the first error counts
+                return Err(error);
+            }
+        }
+        Ok(filled)
+    }
+
+    /// Gives rustls as much of what was read as it has room for. The caller holds `reading`.
+    pub(super) fn take_in(&self, rest: &mut Vec<u8>) -> io::Result<()> {
         let outcome = self.with(|connection| {
             loop {
                 let mut left = &rest[..];
@@ -152,15 +185,7 @@ impl<S: Transport> TlsStream<S> {
         if rest.is_empty() {
             *rest = Vec::new(); // an idle connection has no buffer
         }
-        // Answers and alerts. Where a writer is at work, it sends them.
-        match outcome {
-            Ok(()) => self.send_now()?,
-            Err(error) => {
-                let _ = self.send_now(); // the first error counts
-                return Err(error);
-            }
-        }
-        Ok(filled)
+        outcome
     }
 
     /// Reads from the stream. While there is output that no other task sends, it is sent meanwhile.
@@ -204,7 +229,7 @@ impl<S: Transport> TlsStream<S> {
     }
 
     /// Takes the output of the connection. The caller holds `writing`.
-    fn collect(&self, output: &mut Vec<u8>) -> io::Result<()> {
+    pub(super) fn collect(&self, output: &mut Vec<u8>) -> io::Result<()> {
         self.with(|connection| {
             while connection.wants_write() && connection.write_tls(output)? > 0 {}
             Ok(())
@@ -236,7 +261,8 @@ impl<S: Transport> TlsStream<S> {
         }
     }
 
-    fn read_plain(&self, buffer: &mut [u8]) -> io::Result<usize> {
+    /// `until`: the end of all waits together, in place of the timeout of the stream below.
+    fn read_plain(&self, buffer: &mut [u8], until: Option<Instant>) -> io::Result<usize> {
         if buffer.is_empty() {
             return Ok(0);
         }
@@ -253,8 +279,30 @@ impl<S: Transport> TlsStream<S> {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 done => return done,
             }
+            if let Some(until) = until {
+                let left = until.saturating_duration_since(parcae::time::now());
+                if left.is_zero() {
+                    return Err(error::timed_out("reading from", &Shown(&self.io)));
+                }
+                let [_, write] = self.io.timeouts();
+                self.io.set_timeouts([Some(left), write])?;
+            }
             self.fill(&mut rest)?;
         }
+    }
+
+    /// Reads until a point in time, however many reads from the stream below that takes: a peer
+    /// that sends a record byte by byte does not put it off. Sets the read timeout of that stream.
+    pub(crate) fn read_until(
+        &self,
+        buffer: &mut [u8],
+        until: Option<Instant>,
+    ) -> io::Result<usize> {
+        if until.is_none() {
+            let [_, write] = self.io.timeouts();
+            self.io.set_timeouts([None, write])?;
+        }
+        self.read_plain(buffer, until)
     }
 
     fn write_plain(&self, bytes: &[u8]) -> io::Result<usize> {
@@ -295,13 +343,7 @@ impl<S: Transport> TlsStream<S> {
         let until = parcae::io::after(grace);
         let mut rest = [0; 512];
         loop {
-            let now = parcae::time::now();
-            let left = until.map(|until| until.saturating_duration_since(now));
-            if left.is_some_and(|left| left.is_zero()) {
-                return Ok(());
-            }
-            self.io.set_timeouts([left, left])?;
-            match self.read_plain(&mut rest) {
+            match self.read_until(&mut rest, until) {
                 Ok(0) => return Ok(()),
                 Ok(_) => {}
                 Err(error) if crate::is_cancelled(&error) => return Err(error),
@@ -319,6 +361,11 @@ impl<S: Transport> TlsStream<S> {
     pub fn refresh_keys(&self) -> io::Result<()> {
         self.with(|connection| connection.refresh_traffic_keys()).map_err(invalid)?;
         self.flush_output()
+    }
+
+    /// The stream for async code: see [`Async`].
+    pub fn into_async(self) -> Async<TlsStream<S>> {
+        Async::new(self)
     }
 
     /// The stream below. Bytes that are read from it or written to it directly break the
@@ -345,13 +392,13 @@ fn from_runtime(error: impl Into<parcae::Error>) -> io::Error {
 
 impl<S: Transport> Read for &TlsStream<S> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.read_plain(buffer)
+        self.read_plain(buffer, None)
     }
 }
 
 impl<S: Transport> Read for TlsStream<S> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.read_plain(buffer)
+        self.read_plain(buffer, None)
     }
 }
 

@@ -9,6 +9,7 @@ use parcae::io::IoPlace;
 use std::fmt;
 use std::future::poll_fn;
 use std::io::{self, IoSlice, Read, Write};
+use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
@@ -27,6 +28,7 @@ pub(super) mod sealed {
     pub trait Sealed: Polled + AsFd {
         fn read(&self, buffer: &mut [u8]) -> io::Result<usize>;
         fn write(&self, bytes: &[u8]) -> io::Result<usize>;
+        fn end_output(&self) -> io::Result<()>;
         fn timeouts(&self) -> [Option<Duration>; 2];
         fn set_timeouts(&self, times: [Option<Duration>; 2]) -> io::Result<()>;
     }
@@ -42,6 +44,10 @@ pub(super) mod sealed {
                 fn write(&self, bytes: &[u8]) -> io::Result<usize> {
                     let mut this = self;
                     Write::write(&mut this, bytes)
+                }
+
+                fn end_output(&self) -> io::Result<()> {
+                    self.shutdown(Shutdown::Write)
                 }
 
                 fn timeouts(&self) -> [Option<Duration>; 2] {
@@ -60,7 +66,7 @@ pub(super) mod sealed {
 }
 
 /// Sends from `output` until it is empty (`Ready`) or the peer takes no more.
-fn poll_send<S: Transport>(
+pub(super) fn poll_send<S: Transport>(
     stream: &S,
     wait: &mut PolledWait,
     context: &mut Context<'_>,

@@ -4,6 +4,7 @@ use super::*;
 use ::hyper::body::{Body, Bytes, Frame, Incoming};
 use ::hyper::{Request, Response, client, server, service::service_fn};
 use parcae_io::compat::hyper::{NurseryExecutor, RuntimeTimer};
+use parcae_io::compat::{Async, PolledStream};
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::process::Command;
@@ -56,13 +57,13 @@ async fn answer(request: Request<Incoming>) -> parcae::Result<Response<Whole>> {
 }
 
 /// Serves one connection, as a child.
-async fn serve(
-    stream: TcpStream,
+pub(crate) async fn serve<S: PolledStream + Send + Unpin>(
+    stream: Async<S>,
     spawn: NurseryExecutor<'_, '_, parcae::profile::Service>,
 ) -> parcae::Result<()> {
     let mut builder = server::conn::http2::Builder::new(spawn);
     builder.timer(RuntimeTimer).auto_date_header(false);
-    let connection = builder.serve_connection(stream.into_async(), service_fn(answer));
+    let connection = builder.serve_connection(stream, service_fn(answer));
     connection.await.map_err(parcae::Error::from)
 }
 
@@ -73,7 +74,7 @@ fn requests_over_one_connection() {
             let (client, server) = connected()?;
             cx.nursery(|n| {
                 let spawn = NurseryExecutor::new(n);
-                n.spawn_future(serve(server, spawn))?;
+                n.spawn_future(serve(server.into_async(), spawn))?;
                 let handshake = client::conn::http2::Builder::new(spawn)
                     .timer(RuntimeTimer)
                     .handshake::<_, Whole>(client.into_async());
@@ -115,7 +116,7 @@ fn a_run_is_replayed_from_its_seed() {
             let (client, server) = connected()?;
             cx.nursery(|n| {
                 let spawn = NurseryExecutor::new(n);
-                n.spawn_future(serve(server, spawn))?;
+                n.spawn_future(serve(server.into_async(), spawn))?;
                 let handshake = client::conn::http2::Builder::new(spawn)
                     .handshake::<_, Whole>(client.into_async());
                 let (mut sender, connection) =
@@ -137,14 +138,20 @@ fn a_run_is_replayed_from_its_seed() {
     assert_ne!(run(3), run(4));
 }
 
-#[test]
-fn curl_speaks_to_it() {
-    let Some(curl) = tool("curl") else { return };
+/// `curl`, if it is installed and knows HTTP/2.
+pub(crate) fn curl_with_http2() -> Option<std::path::PathBuf> {
+    let curl = tool("curl")?;
     let version = Command::new(&curl).arg("--version").output().unwrap();
     if !String::from_utf8_lossy(&version.stdout).contains("HTTP2") {
         println!("skipped: curl without HTTP/2");
-        return;
+        return None;
     }
+    Some(curl)
+}
+
+#[test]
+fn curl_speaks_to_it() {
+    let Some(curl) = curl_with_http2() else { return };
     let rt = Runtime::builder().workers(2).build().unwrap();
     let output = rt.run(|cx| {
         let (listener, address) = listener()?;
@@ -152,7 +159,7 @@ fn curl_speaks_to_it() {
             let spawn = NurseryExecutor::new(n);
             n.spawn(move |_| {
                 for stream in listener.incoming() {
-                    n.spawn_future(serve(stream?, spawn))?;
+                    n.spawn_future(serve(stream?.into_async(), spawn))?;
                 }
                 Ok(())
             })?;

@@ -1,6 +1,7 @@
 //! Async crates and TLS: each test body is written once and runs on the simulated network under
 //! several seeds, and with threads on epoll and io_uring.
 
+mod async_tls;
 mod hyper;
 mod streams;
 mod tls;

@@ -15,16 +15,30 @@ const AUTHORITY: &[u8] = include_bytes!("tls/ca.pem");
 const CERTIFICATE: &[u8] = include_bytes!("tls/server.pem");
 const KEY: &[u8] = include_bytes!("tls/server.key");
 
-fn acceptor() -> TlsAcceptor {
+pub(crate) fn acceptor() -> TlsAcceptor {
+    acceptor_for(&[])
+}
+
+/// One that offers these protocols.
+pub(crate) fn acceptor_for(protocols: &[&[u8]]) -> TlsAcceptor {
     let chain = vec![CertificateDer::from_pem_slice(CERTIFICATE).unwrap()];
     let key = PrivateKeyDer::from_pem_slice(KEY).unwrap();
     let config = ServerConfig::builder().with_no_client_auth();
-    TlsAcceptor::new(Arc::new(config.with_single_cert(chain, key).unwrap()))
+    let mut config = config.with_single_cert(chain, key).unwrap();
+    config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+    TlsAcceptor::new(Arc::new(config))
 }
 
-fn connector() -> TlsConnector {
+pub(crate) fn connector() -> TlsConnector {
+    connector_for(AUTHORITY)
+}
+
+/// One that knows these authorities.
+pub(crate) fn connector_for(authorities: &[u8]) -> TlsConnector {
     let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_slice(AUTHORITY).unwrap()).unwrap();
+    for authority in CertificateDer::pem_slice_iter(authorities) {
+        roots.add(authority.unwrap()).unwrap();
+    }
     let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
     TlsConnector::new(Arc::new(config))
 }
