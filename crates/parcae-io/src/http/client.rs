@@ -1,10 +1,13 @@
 //! The client: requests over connections that are kept.
 
 use super::body::{Body, Left};
+use super::carrier::Carrier;
 use super::head::{self, Fields, Framing, Known, Refused, ResponseHead};
 use super::response::check_field;
 use super::wire::Wire;
 use crate::net::TcpStream;
+#[cfg(feature = "tls")]
+use crate::tls::TlsConnector;
 use parcae::cap::CapNet;
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -17,10 +20,14 @@ const KEPT: usize = 8;
 /// An HTTP/1.1 client. It keeps connections for further requests to the same server; share it by
 /// reference.
 ///
-/// Without TLS: an address begins with `http://`.
+/// An address begins with `http://`; or with `https://`, if the client has been given a connector
+/// (`Client::tls`, with the feature `tls`).
 #[derive(Debug)]
 pub struct Client {
-    kept: Mutex<BTreeMap<String, Vec<TcpStream>>>,
+    /// By scheme and host.
+    kept: Mutex<BTreeMap<String, Vec<Carrier>>>,
+    #[cfg(feature = "tls")]
+    connector: Option<TlsConnector>,
     time: Duration,
     body_bytes: u64,
     head_bytes: usize,
@@ -111,20 +118,53 @@ impl Answer {
     }
 }
 
+/// Whether a connection is made secure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scheme {
+    Http,
+    Https,
+}
+
+/// A server, as an address names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Origin<'a> {
+    scheme: Scheme,
+    /// With the port, if there is one.
+    host: &'a str,
+    /// Both, as they were written.
+    text: &'a str,
+}
+
+impl<'a> Origin<'a> {
+    /// The host alone, and whether its port was written.
+    fn name(self) -> (&'a str, bool) {
+        let parts = self.host.rsplit_once(':');
+        let parts = parts.filter(|(_, port)| port.parse::<u16>().is_ok());
+        let name = parts.map_or(self.host, |(name, _)| name);
+        // An address of version 6 is written in brackets.
+        let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
+        (bare.unwrap_or(name), parts.is_some())
+    }
+}
+
 /// The parts of `http://host:port/path`.
-fn split(address: &str) -> io::Result<(&str, &str)> {
+fn split(address: &str) -> io::Result<(Origin<'_>, &str)> {
     let bad = |text: &str| {
         let text = format!("`{address}` is no address for this client: {text}");
         io::Error::new(io::ErrorKind::InvalidInput, text)
     };
-    let rest = address.strip_prefix("http://").ok_or_else(|| bad("it begins with `http://`"))?;
+    let schemes = [("http://", Scheme::Http), ("https://", Scheme::Https)];
+    let found =
+        schemes.iter().find_map(|(text, scheme)| Some((*scheme, address.strip_prefix(text)?)));
+    let (scheme, rest) = found.ok_or_else(|| bad("it begins with `http://` or `https://`"))?;
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     let (host, target) = rest.split_at(end);
     if host.is_empty() || host.contains('@') || !target.bytes().all(|byte| byte.is_ascii_graphic())
     {
         return Err(bad("it has a host, no user, and no spaces"));
     }
-    Ok((host, target))
+    let text = &address[..address.len() - target.len()];
+    Ok((Origin { scheme, host, text }, target))
 }
 
 fn refused(Refused(_, text): Refused) -> io::Error {
@@ -136,10 +176,20 @@ impl Client {
     pub fn new() -> Client {
         Client {
             kept: Mutex::default(),
+            #[cfg(feature = "tls")]
+            connector: None,
             time: Duration::from_secs(30),
             body_bytes: 16 << 20,
             head_bytes: 64 << 10,
         }
+    }
+
+    /// Connects to addresses that begin with `https://` by this connector. Protocols that its
+    /// configuration offers by ALPN, if any, have to be `http/1.1` alone.
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self, connector: TlsConnector) -> Client {
+        self.connector = Some(connector);
+        self
     }
 
     /// Sets the time that an answer may take.
@@ -172,9 +222,9 @@ impl Client {
     /// If the server cannot be reached, its answer is no HTTP, too large or too slow, or the task
     /// is cancelled. A status such as 404 is no error.
     pub fn send(&self, request: &Outgoing) -> io::Result<Answer> {
-        let connect = |host: &str, has_port| match has_port {
-            true => TcpStream::connect(host),
-            false => TcpStream::connect((host, 80)),
+        let connect = |host: &str, default: Option<u16>| match default {
+            None => TcpStream::connect(host),
+            Some(port) => TcpStream::connect((host, port)),
         };
         self.send_by(request, connect)
     }
@@ -187,9 +237,9 @@ impl Client {
     ///
     /// As for [`send`](Client::send), and the refusals of the capability.
     pub fn send_under(&self, cap: &CapNet, request: &Outgoing) -> io::Result<Answer> {
-        let connect = |host: &str, has_port| match has_port {
-            true => TcpStream::connect_under(cap, host),
-            false => TcpStream::connect_under(cap, (host, 80)),
+        let connect = |host: &str, default: Option<u16>| match default {
+            None => TcpStream::connect_under(cap, host),
+            Some(port) => TcpStream::connect_under(cap, (host, port)),
         };
         self.send_by(request, connect)
     }
@@ -197,28 +247,60 @@ impl Client {
     fn send_by(
         &self,
         request: &Outgoing,
-        connect: impl FnOnce(&str, bool) -> io::Result<TcpStream>,
+        connect: impl FnOnce(&str, Option<u16>) -> io::Result<TcpStream>,
     ) -> io::Result<Answer> {
-        let (host, target) = split(&request.address)?;
+        let (origin, target) = split(&request.address)?;
         let is_safe = matches!(request.method.as_str(), "GET" | "HEAD");
-        if is_safe && let Some(stream) = self.take(host) {
-            match self.exchange(stream, host, target, request) {
+        if is_safe && let Some(stream) = self.take(origin) {
+            match self.exchange(stream, origin, target, request) {
                 Err(error) if has_gone(&error) => {}
                 other => return other,
             }
         }
-        let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-        let stream = connect(host, has_port)?;
-        self.exchange(stream, host, target, request)
+        let connect = || match (origin.name(), origin.scheme) {
+            ((_, true), _) => connect(origin.host, None),
+            ((name, false), Scheme::Http) => connect(name, Some(80)),
+            ((name, false), Scheme::Https) => connect(name, Some(443)),
+        };
+        let stream = match origin.scheme {
+            Scheme::Http => connect()?.into(),
+            Scheme::Https => self.secure(origin, connect)?,
+        };
+        self.exchange(stream, origin, target, request)
     }
 
-    fn take(&self, host: &str) -> Option<TcpStream> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).get_mut(host)?.pop()
+    /// Connects by TLS.
+    #[cfg(feature = "tls")]
+    fn secure(
+        &self,
+        origin: Origin<'_>,
+        connect: impl FnOnce() -> io::Result<TcpStream>,
+    ) -> io::Result<Carrier> {
+        let Some(connector) = &self.connector else {
+            let text = format!("`{}` needs a connector: see `Client::tls`", origin.text);
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        };
+        Ok(connector.connect(origin.name().0, connect()?)?.into())
     }
 
-    fn keep(&self, host: &str, stream: TcpStream) {
+    /// Connects by TLS, if that is built in.
+    #[cfg(not(feature = "tls"))]
+    fn secure(
+        &self,
+        origin: Origin<'_>,
+        _: impl FnOnce() -> io::Result<TcpStream>,
+    ) -> io::Result<Carrier> {
+        let text = format!("`{}` needs the feature `tls` of parcae-io", origin.text);
+        Err(io::Error::new(io::ErrorKind::InvalidInput, text))
+    }
+
+    fn take(&self, origin: Origin<'_>) -> Option<Carrier> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).get_mut(origin.text)?.pop()
+    }
+
+    fn keep(&self, origin: Origin<'_>, stream: Carrier) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let streams = kept.entry(host.into()).or_default();
+        let streams = kept.entry(origin.text.into()).or_default();
         if streams.len() < KEPT {
             streams.push(stream);
         }
@@ -226,14 +308,14 @@ impl Client {
 
     fn exchange(
         &self,
-        stream: TcpStream,
-        host: &str,
+        stream: Carrier,
+        origin: Origin<'_>,
         target: &str,
         request: &Outgoing,
     ) -> io::Result<Answer> {
         let target = if target.starts_with('/') { target.into() } else { format!("/{target}") };
         let mut out = Vec::new();
-        write!(out, "{} {target} HTTP/1.1\r\nHost: {host}\r\n", request.method)?;
+        write!(out, "{} {target} HTTP/1.1\r\nHost: {}\r\n", request.method, origin.host)?;
         for (name, value) in &request.fields {
             write!(out, "{name}: {value}\r\n")?;
         }
@@ -242,7 +324,7 @@ impl Client {
         }
         out.extend_from_slice(b"\r\n");
         out.extend_from_slice(&request.body);
-        stream.set_write_timeout(Some(self.time))?;
+        stream.socket().set_write_timeout(Some(self.time))?;
         (&mut &stream).write_all(&out)?;
 
         let mut wire = Wire::new(&stream);
@@ -269,7 +351,7 @@ impl Client {
         // Bytes behind the answer are of no request: such a connection is not used again.
         let is_clean = wire.bytes().is_empty();
         if !closes && is_clean {
-            self.keep(host, stream);
+            self.keep(origin, stream);
         }
         Ok(Answer { status: head.status, fields: head.fields, body })
     }
@@ -286,8 +368,12 @@ impl Client {
             if searched > self.head_bytes {
                 return Err(refused(Refused(502, "its head is too large")));
             }
-            if wire.fill()? == 0 {
-                let kind = io::ErrorKind::UnexpectedEof;
+            let kind = io::ErrorKind::UnexpectedEof;
+            let count = match wire.fill() {
+                Err(error) if error.kind() == kind => 0, // TLS that is cut
+                filled => filled?,
+            };
+            if count == 0 {
                 return Err(if searched == 0 { io::Error::new(kind, Gone) } else { kind.into() });
             }
         }

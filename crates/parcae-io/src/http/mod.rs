@@ -30,13 +30,16 @@
 //! | `head` | the grammar of heads, strict where leniency lets requests be smuggled |
 //! | `scan` | searching bytes |
 //! | `body` | the framing of bodies: by length, in chunks, to the end |
+//! | `carrier` | the stream below: a socket, or TLS on it |
 //! | `wire` | the bytes of a connection that were read and not used, and deadlines |
 //! | `server` | the loop of a connection, limits, draining |
 //! | `client` | requests over connections that are kept |
 //!
-//! Not here: TLS, HTTP/2, compression, WebSockets.
+//! With the feature `tls` the server speaks HTTPS by `Server::serve_tls`, and the client by
+//! `Client::tls`. Not here: HTTP/2, compression, WebSockets.
 
 mod body;
+mod carrier;
 mod client;
 mod head;
 mod response;

@@ -19,11 +19,14 @@
 //! A response that is sent while the server drains says `Connection: close`.
 
 use super::body::{Body, Left};
+use super::carrier::Carrier;
 use super::head::{self, Fields, Framing, Known, Refused, RequestHead};
 use super::response::{Asked, Response};
 use super::wire::Wire;
 use crate::net::{TcpListener, TcpStream};
 use crate::source::{Alarm, Limit};
+#[cfg(feature = "tls")]
+use crate::tls::{TlsAcceptor, rustls};
 use parcae::prelude::*;
 use parcae::sync::Semaphore;
 use parcae::task::Placement;
@@ -86,7 +89,7 @@ pub struct Server {
 /// A connection, as the server sees it.
 #[derive(Debug)]
 struct Connection {
-    stream: TcpStream,
+    stream: Carrier,
     idle: AtomicBool,
 }
 
@@ -123,7 +126,7 @@ impl Connections {
         for connection in self.lock().1.values() {
             // Pairs with the store in `enter_idle`.
             if connection.idle.load(Ordering::SeqCst) {
-                let _ = connection.stream.shutdown(Shutdown::Read); // the peer may be gone
+                let _ = connection.stream.socket().shutdown(Shutdown::Read); // the peer may be gone
             }
         }
     }
@@ -169,6 +172,90 @@ impl Server {
     where
         H: Fn(&Cx, &mut Request<'_, '_>) -> parcae::Result<Response> + Sync,
     {
+        self.serve_by(cx, listener, stop, |_, stream| Ok(stream.into()), handler)
+    }
+
+    /// As [`serve`](Server::serve), by TLS: HTTPS. The task of a connection makes the handshake, for
+    /// which the acceptor has a limit of its own; a handshake that fails ends its connection alone,
+    /// and draining ends handshakes at once. Protocols that the acceptor's configuration offers by
+    /// ALPN, if any, have to be `http/1.1` alone.
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    /// use parcae_io::http::{Client, Response, Server};
+    /// use parcae_io::net::TcpListener;
+    /// use parcae_io::tls::rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
+    /// use parcae_io::tls::rustls::{ClientConfig, RootCertStore, ServerConfig};
+    /// use parcae_io::tls::{TlsAcceptor, TlsConnector};
+    /// use std::sync::Arc;
+    ///
+    /// # const DIR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/compat/tls");
+    /// # std::env::set_current_dir(DIR)?;
+    /// let chain = vec![CertificateDer::from_pem_file("server.pem")?];
+    /// let key = PrivateKeyDer::from_pem_file("server.key")?;
+    /// let server = ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key)?;
+    /// let acceptor = TlsAcceptor::new(Arc::new(server));
+    ///
+    /// let mut roots = RootCertStore::empty();
+    /// roots.add(CertificateDer::from_pem_file("ca.pem")?)?;
+    /// let client = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    /// let client = Client::new().tls(TlsConnector::new(Arc::new(client)));
+    ///
+    /// let rt = Runtime::builder().workers(2).build()?;
+    /// rt.run(|cx| {
+    ///     let (listener, stop) = (TcpListener::bind("127.0.0.1:0")?, CancelToken::new());
+    ///     let port = listener.local_addr()?.port();
+    ///     cx.nursery(|n| {
+    ///         n.spawn(|cx| {
+    ///             Server::new().serve_tls(cx, &listener, &acceptor, &stop, |_, request| {
+    ///                 let version = request.with_tls(|tls| tls.protocol_version()).flatten();
+    ///                 Ok(Response::text(format!("{} by {version:?}", request.path())))
+    ///             })
+    ///         })?;
+    ///         let answer = client.get(&format!("https://localhost:{port}/bread"))?;
+    ///         assert_eq!(answer.text(), Some("/bread by Some(TLSv1_3)"));
+    ///         stop.cancel();
+    ///         Ok(())
+    ///     })
+    /// })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`serve`](Server::serve).
+    #[cfg(feature = "tls")]
+    pub fn serve_tls<H>(
+        &self,
+        cx: &Cx,
+        listener: &TcpListener,
+        acceptor: &TlsAcceptor,
+        stop: &CancelToken,
+        handler: H,
+    ) -> parcae::Result<()>
+    where
+        H: Fn(&Cx, &mut Request<'_, '_>) -> parcae::Result<Response> + Sync,
+    {
+        // No request has begun: draining need not wait for a handshake.
+        let secure = |cx: &Cx, stream| {
+            let opts = NurseryOpts::new().token(stop);
+            cx.nursery_with(opts, |_| Ok(acceptor.accept(stream)?.into()))
+        };
+        self.serve_by(cx, listener, stop, secure, handler)
+    }
+
+    /// `secure` is called by the task of a connection, before its first request.
+    fn serve_by<H>(
+        &self,
+        cx: &Cx,
+        listener: &TcpListener,
+        stop: &CancelToken,
+        secure: impl Fn(&Cx, TcpStream) -> parcae::Result<Carrier> + Sync,
+        handler: H,
+    ) -> parcae::Result<()>
+    where
+        H: Fn(&Cx, &mut Request<'_, '_>) -> parcae::Result<Response> + Sync,
+    {
         let (connections, cut) = (Connections::default(), CancelToken::new());
         let room = Arc::new(Semaphore::new(self.limits.connections));
         let opts = NurseryOpts::new().token(&cut).on_failure(OnFailure::Isolate);
@@ -179,10 +266,12 @@ impl Server {
                     let place = room.acquire_owned(1)?;
                     let mut incoming = listener.incoming();
                     let Some(stream) = incoming.next().transpose()? else { return Ok(()) };
-                    let (connections, handler) = (&connections, &handler);
+                    let (connections, secure, handler) = (&connections, &secure, &handler);
                     let opts = SpawnOpts::new().placement(self.placement);
                     n.spawn_with(opts, move |cx| {
-                        self.connection(cx, connections, stream, handler);
+                        if let Ok(stream) = secure(cx, stream) {
+                            self.connection(cx, connections, stream, handler);
+                        }
                         drop(place);
                         Ok(())
                     })?;
@@ -213,7 +302,7 @@ impl Server {
     }
 
     /// One connection, from its first request to its end.
-    fn connection<H>(&self, cx: &Cx, all: &Connections, stream: TcpStream, handler: &H)
+    fn connection<H>(&self, cx: &Cx, all: &Connections, stream: Carrier, handler: &H)
     where
         H: Fn(&Cx, &mut Request<'_, '_>) -> parcae::Result<Response>,
     {
@@ -232,12 +321,12 @@ impl Server {
         let listed = Listed(all, number);
         let rest = self.requests(cx, all, &connection, handler);
         drop(listed);
-        // The peer has not sent all, or was refused: it should read the answer before a reset.
-        if matches!(rest, Ok(Rest::Unread))
-            && let Some(connection) = Arc::into_inner(connection)
-        {
-            let _ = connection.stream.close_gracefully(FAREWELL);
-        }
+        let (Ok(rest), Some(connection)) = (rest, Arc::into_inner(connection)) else { return };
+        let _ = match rest {
+            Rest::None => connection.stream.close(FAREWELL),
+            // The peer has not sent all, or was refused: it should read the answer before a reset.
+            Rest::Unread => connection.stream.close_gracefully(FAREWELL),
+        };
     }
 
     /// The requests of a connection. An error is one of the connection: there is no one to tell.
@@ -252,7 +341,7 @@ impl Server {
         H: Fn(&Cx, &mut Request<'_, '_>) -> parcae::Result<Response>,
     {
         let (stream, limits) = (&connection.stream, &self.limits);
-        stream.set_write_timeout(Some(limits.write_time))?;
+        stream.socket().set_write_timeout(Some(limits.write_time))?;
         let mut wire = Wire::new(stream);
         let (mut out, mut spare, alarm) = (Vec::new(), Fields::default(), Alarm::default());
         loop {
@@ -371,6 +460,10 @@ impl Server {
                     return Ok(Err(Refused(408, "the head took too long")));
                 }
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => return Ok(Ok(None)),
+                // TLS that is cut, by the peer or by draining, and not in a request.
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof && !has_begun => {
+                    return Ok(Ok(None));
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -386,11 +479,11 @@ enum Rest {
 }
 
 /// Answers a request that cannot be served; the connection ends.
-fn refuse(stream: &TcpStream, mut out: Vec<u8>, refused: Refused) -> io::Result<Rest> {
+fn refuse(mut stream: &Carrier, mut out: Vec<u8>, refused: Refused) -> io::Result<Rest> {
     let response = Response::new(refused.0).header("Content-Type", "text/plain");
     let asked = Asked { head_only: false, closes: true, minor: 1 };
     response.body(format!("{}\n", refused.1)).write(&mut out, io::sink(), asked)?;
-    (&mut &*stream).write_all(&out)?;
+    stream.write_all(&out)?;
     Ok(Rest::Unread)
 }
 
@@ -406,7 +499,7 @@ fn skip(wire: &mut Wire<'_>, left: &mut Left, room: &mut u64) -> io::Result<()> 
 #[derive(Debug)]
 pub struct Request<'r, 's> {
     head: RequestHead,
-    stream: &'s TcpStream,
+    stream: &'s Carrier,
     wire: &'r mut Wire<'s>,
     out: &'r mut Vec<u8>,
     left: &'r mut Left,
@@ -447,7 +540,17 @@ impl<'s> Request<'_, 's> {
     ///
     /// If the socket has none.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-        self.stream.peer_addr()
+        self.stream.socket().peer_addr()
+    }
+
+    /// Looks at the TLS connection: version, certificates of the client, server name; `None` without
+    /// TLS.
+    #[cfg(feature = "tls")]
+    pub fn with_tls<R>(&self, look: impl FnOnce(&rustls::Connection) -> R) -> Option<R> {
+        match self.stream {
+            Carrier::Plain(_) => None,
+            Carrier::Tls(stream) => Some(stream.with_connection(look)),
+        }
     }
 
     /// The body, to be read. Reading fails if it is larger than the limit, comes too slowly or is
@@ -459,7 +562,8 @@ impl<'s> Request<'_, 's> {
     pub fn body(&mut self) -> io::Result<Body<'_, 's>> {
         if std::mem::replace(&mut self.waits, false) {
             self.out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
-            (&mut &*self.stream).write_all(self.out)?;
+            let mut stream = self.stream;
+            stream.write_all(self.out)?;
             self.out.clear();
         }
         Ok(Body { wire: self.wire, left: self.left, room: self.room })

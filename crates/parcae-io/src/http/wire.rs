@@ -1,6 +1,6 @@
 //! The input of a connection: bytes that were read and not used, and the deadline of the next read.
 
-use crate::net::TcpStream;
+use super::carrier::Carrier;
 use crate::source::Limit;
 use std::io;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ const READ: usize = 8 << 10;
 /// The input of a connection.
 #[derive(Debug)]
 pub(super) struct Wire<'s> {
-    stream: &'s TcpStream,
+    stream: &'s Carrier,
     /// Memory for bytes. Those from `used` to `filled` were read and not used.
     memory: Vec<u8>,
     used: usize,
@@ -22,7 +22,7 @@ pub(super) struct Wire<'s> {
 }
 
 impl<'s> Wire<'s> {
-    pub(super) fn new(stream: &'s TcpStream) -> Wire<'s> {
+    pub(super) fn new(stream: &'s Carrier) -> Wire<'s> {
         Wire { stream, memory: Vec::new(), used: 0, filled: 0, until: None, fresh: true }
     }
 

@@ -2,6 +2,7 @@
 //! several seeds, and with threads on epoll and io_uring.
 
 mod async_tls;
+mod https;
 mod hyper;
 mod streams;
 mod tls;
