@@ -40,7 +40,8 @@ fn both_sides_write_at_once() {
                             writer.close().await
                         };
                         let (read, written) = zip(reader.read_to_end(&mut got), write).await;
-                        (read?, written?);
+                        read?;
+                        written?;
                         assert!(got == sent);
                         Ok(())
                     })?;
