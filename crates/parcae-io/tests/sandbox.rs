@@ -1,7 +1,7 @@
 //! A sandbox that forbids io_uring, as containers do, and a kernel that is older than some calls:
-//! the same operations work without, and the runtime says what it does instead.
+//! the same operations work without, and the runtime names the backend that it uses instead.
 //!
-//! A program of its own: what the kernel allows is found out once for a process.
+//! A program of its own: the answers of the kernel are remembered for the whole process.
 
 use parcae::prelude::*;
 use parcae::runtime::SocketBackend;
@@ -15,7 +15,7 @@ use std::time::Duration;
 fn forbid(calls: &[(libc::c_long, i32)]) -> std::io::Result<()> {
     let step =
         |code: u32, k: u32, jt: u8, jf: u8| libc::sock_filter { code: code as u16, jt, jf, k };
-    // The number of the call is the first word of what a filter sees.
+    // The number of the call is the first word that a filter sees.
     let mut steps = vec![step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0)];
     for (call, error) in calls {
         steps.push(step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, *call as u32, 0, 1));

@@ -89,7 +89,7 @@ mod sealed {
             bytes: &[IoSlice<'_>],
         ) -> Poll<io::Result<usize>>;
 
-        /// Sends what earlier writes have left.
+        /// Sends the rest of earlier writes.
         fn poll_flush(
             &self,
             wait: &mut PolledWait,

@@ -98,8 +98,8 @@ impl TlsAcceptor {
         TlsStream::establish(self.connection()?, stream, self.handshake)
     }
 
-    /// As [`accept`](TlsAcceptor::accept), in async code: for a child that is a future, and for crates
-    /// that take a stream of `futures-io`, `tokio::io` or hyper.
+    /// As [`accept`](TlsAcceptor::accept), in async code: for a child that is a future, and for
+    /// crates that take a stream of `futures-io`, `tokio::io` or hyper.
     ///
     /// # Errors
     ///

@@ -5,8 +5,8 @@
 //!
 //! # Output
 //!
-//! A write gives its bytes to rustls only when all earlier output has gone to the stream below. What
-//! comes of them is sent as far as the peer takes it; the rest goes with the next write, with a
+//! A write gives its bytes to rustls only when all earlier output has gone to the stream below.
+//! Their records are sent as far as the peer takes them; the rest goes with the next write, with a
 //! flush, or with a read that waits. A read waits for room to send, too, with a place of its own
 //! ([`PolledWait`]): two peers whose sockets are full both go on reading.
 

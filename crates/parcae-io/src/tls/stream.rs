@@ -164,7 +164,8 @@ impl<S: Transport> TlsStream<S> {
         Ok(filled)
     }
 
-    /// Gives rustls as much of what was read as it has room for. The caller holds `reading`.
+    /// Gives rustls as many of the bytes that were read as it has room for. The caller holds
+    /// `reading`.
     pub(super) fn take_in(&self, rest: &mut Vec<u8>) -> io::Result<()> {
         let outcome = self.with(|connection| {
             loop {
