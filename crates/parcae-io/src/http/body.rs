@@ -1,7 +1,9 @@
 //! Bodies that are read: by length, in chunks, or to the end of the connection.
 
+use super::carrier::Carrier;
 use super::wire::Wire;
 use std::io::{self, Read};
+use std::ops::Deref;
 
 /// The longest line between chunks, extensions included.
 const LINE: usize = 256;
@@ -24,7 +26,7 @@ impl Left {
 /// A body that is read from a connection.
 #[derive(Debug)]
 pub struct Body<'r, 's> {
-    pub(super) wire: &'r mut Wire<'s>,
+    pub(super) wire: &'r mut Wire<&'s Carrier>,
     pub(super) left: &'r mut Left,
     /// The bytes that it may have.
     pub(super) room: &'r mut u64,
@@ -41,59 +43,73 @@ fn bad(text: &str) -> io::Error {
 
 impl Read for Body<'_, '_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.left.read(self.wire, self.room, buffer)
+    }
+}
+
+impl Left {
+    /// Reads bytes of the body, of which there may be `room` more.
+    pub(super) fn read<C: Deref<Target = Carrier>>(
+        &mut self,
+        wire: &mut Wire<C>,
+        room: &mut u64,
+        buffer: &mut [u8],
+    ) -> io::Result<usize> {
         if buffer.is_empty() {
             return Ok(0);
         }
         loop {
-            let most = match *self.left {
+            let most = match *self {
                 Left::Bytes(0) => return Ok(0),
                 Left::Bytes(left) | Left::Chunks(Some(left)) if left > 0 => left,
                 Left::ToTheEnd => u64::MAX,
                 Left::Chunks(before) => {
-                    self.next_chunk(before.is_some())?;
+                    self.next_chunk(wire, before.is_some())?;
                     continue;
                 }
                 Left::Bytes(_) => return Ok(0),
             };
-            if *self.room == 0 {
+            if *room == 0 {
                 return Err(too_large());
             }
-            let most = most.min(*self.room).min(buffer.len() as u64) as usize;
-            let count = self.wire.read(&mut buffer[..most])?;
-            match self.left {
+            let most = most.min(*room).min(buffer.len() as u64) as usize;
+            let count = wire.read(&mut buffer[..most])?;
+            match self {
                 Left::Bytes(left) | Left::Chunks(Some(left)) => {
                     if count == 0 {
                         return Err(io::ErrorKind::UnexpectedEof.into());
                     }
                     *left -= count as u64;
                 }
-                _ if count == 0 => *self.left = Left::NONE,
+                _ if count == 0 => *self = Left::NONE,
                 _ => {}
             }
-            *self.room -= count as u64;
+            *room -= count as u64;
             return Ok(count);
         }
     }
-}
 
-impl Body<'_, '_> {
     /// Reads the line of the next chunk, behind the end of the one before.
-    fn next_chunk(&mut self, has_one_before: bool) -> io::Result<()> {
-        if has_one_before && !self.wire.line(2)?.is_empty() {
+    fn next_chunk<C: Deref<Target = Carrier>>(
+        &mut self,
+        wire: &mut Wire<C>,
+        has_one_before: bool,
+    ) -> io::Result<()> {
+        if has_one_before && !wire.line(2)?.is_empty() {
             return Err(bad("a chunk is longer than its line says"));
         }
-        let line = self.wire.line(LINE)?;
+        let line = wire.line(LINE)?;
         let digits = line.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii_end();
         if digits.is_empty() || digits.len() > 15 || !digits.iter().all(u8::is_ascii_hexdigit) {
             return Err(bad("a chunk without a size"));
         }
         let text = std::str::from_utf8(digits).unwrap_or_default();
         let size = u64::from_str_radix(text, 16).map_err(|_| bad("a chunk without a size"))?;
-        *self.left = Left::Chunks(Some(size));
+        *self = Left::Chunks(Some(size));
         if size == 0 {
             for _ in 0..TRAILERS {
-                if self.wire.line(8 << 10)?.is_empty() {
-                    *self.left = Left::NONE;
+                if wire.line(8 << 10)?.is_empty() {
+                    *self = Left::NONE;
                     return Ok(());
                 }
             }

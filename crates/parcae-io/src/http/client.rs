@@ -1,8 +1,9 @@
 //! The client: requests over connections that are kept.
 
-use super::body::{Body, Left};
+use super::body::Left;
 use super::carrier::Carrier;
 use super::head::{self, Fields, Framing, Known, Refused, ResponseHead};
+use super::reply::Reply;
 use super::response::check_field;
 use super::wire::Wire;
 use crate::net::TcpStream;
@@ -167,6 +168,21 @@ fn split(address: &str) -> io::Result<(Origin<'_>, &str)> {
     Ok((Origin { scheme, host, text }, target))
 }
 
+/// Connects to a host, at a port that its text does not have.
+fn connect(host: &str, port: Option<u16>) -> io::Result<TcpStream> {
+    match port {
+        None => TcpStream::connect(host),
+        Some(port) => TcpStream::connect((host, port)),
+    }
+}
+
+fn connect_under(cap: &CapNet, host: &str, port: Option<u16>) -> io::Result<TcpStream> {
+    match port {
+        None => TcpStream::connect_under(cap, host),
+        Some(port) => TcpStream::connect_under(cap, (host, port)),
+    }
+}
+
 fn refused(Refused(_, text): Refused) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("the answer is no HTTP: {text}"))
 }
@@ -222,11 +238,63 @@ impl Client {
     /// If the server cannot be reached, its answer is no HTTP, too large or too slow, or the task
     /// is cancelled. A status such as 404 is no error.
     pub fn send(&self, request: &Outgoing) -> io::Result<Answer> {
-        let connect = |host: &str, default: Option<u16>| match default {
-            None => TcpStream::connect(host),
-            Some(port) => TcpStream::connect((host, port)),
-        };
-        self.send_by(request, connect)
+        self.whole(self.open_by(request, connect)?)
+    }
+
+    /// Sends a request and returns the answer when its head has come; its body is read from the
+    /// [`Reply`], and may have any length. The head has the [time](Client::time) of an answer, and
+    /// so has each read of the body.
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    /// use parcae_io::http::{Client, Outgoing, Response, Server};
+    /// use parcae_io::net::TcpListener;
+    /// use std::io::{Read, repeat};
+    ///
+    /// let rt = Runtime::builder().workers(2).build()?;
+    /// rt.run(|cx| {
+    ///     let (listener, stop) = (TcpListener::bind("127.0.0.1:0")?, CancelToken::new());
+    ///     let url = format!("http://{}/film", listener.local_addr()?);
+    ///     cx.nursery(|n| {
+    ///         n.spawn(|cx| {
+    ///             Server::new().serve(cx, &listener, &stop, |_, _| {
+    ///                 Ok(Response::new(200).stream(repeat(7).take(20 << 20)))
+    ///             })
+    ///         })?;
+    ///         let client = Client::new();
+    ///         let mut film = client.open(&Outgoing::new("GET", &url))?;
+    ///         assert_eq!(film.status(), 200);
+    ///         assert_eq!(std::io::copy(&mut film, &mut std::io::sink())?, 20 << 20);
+    ///         stop.cancel();
+    ///         Ok(())
+    ///     })
+    /// })?;
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`send`](Client::send); those of the body come when it is read.
+    pub fn open(&self, request: &Outgoing) -> io::Result<Reply<'_>> {
+        Ok(self.open_by(request, connect)?.paced(self.time))
+    }
+
+    /// As [`open`](Client::open), under a capability: see [`send_under`](Client::send_under).
+    ///
+    /// # Errors
+    ///
+    /// As for [`open`](Client::open), and the refusals of the capability.
+    pub fn open_under(&self, cap: &CapNet, request: &Outgoing) -> io::Result<Reply<'_>> {
+        let connect = |host: &str, port| connect_under(cap, host, port);
+        Ok(self.open_by(request, connect)?.paced(self.time))
+    }
+
+    /// Reads a body to its end, within the time that is left of the request's.
+    fn whole(&self, reply: Reply<'_>) -> io::Result<Answer> {
+        let (mut reply, mut body) = (reply.bounded(self.body_bytes), Vec::new());
+        reply.read_to_end(&mut body)?;
+        let ResponseHead { status, fields, .. } = reply.into_head();
+        Ok(Answer { status, fields, body })
     }
 
     /// As [`send`](Client::send), under a capability: see
@@ -237,18 +305,15 @@ impl Client {
     ///
     /// As for [`send`](Client::send), and the refusals of the capability.
     pub fn send_under(&self, cap: &CapNet, request: &Outgoing) -> io::Result<Answer> {
-        let connect = |host: &str, default: Option<u16>| match default {
-            None => TcpStream::connect_under(cap, host),
-            Some(port) => TcpStream::connect_under(cap, (host, port)),
-        };
-        self.send_by(request, connect)
+        let connect = |host: &str, port| connect_under(cap, host, port);
+        self.whole(self.open_by(request, connect)?)
     }
 
-    fn send_by(
+    fn open_by(
         &self,
         request: &Outgoing,
         connect: impl FnOnce(&str, Option<u16>) -> io::Result<TcpStream>,
-    ) -> io::Result<Answer> {
+    ) -> io::Result<Reply<'_>> {
         let (origin, target) = split(&request.address)?;
         let is_safe = matches!(request.method.as_str(), "GET" | "HEAD");
         if is_safe && let Some(stream) = self.take(origin) {
@@ -298,9 +363,10 @@ impl Client {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).get_mut(origin.text)?.pop()
     }
 
-    fn keep(&self, origin: Origin<'_>, stream: Carrier) {
+    /// Keeps a connection to the server of this scheme and host.
+    pub(super) fn keep(&self, origin: &str, stream: Carrier) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let streams = kept.entry(origin.text.into()).or_default();
+        let streams = kept.entry(origin.into()).or_default();
         if streams.len() < KEPT {
             streams.push(stream);
         }
@@ -312,7 +378,7 @@ impl Client {
         origin: Origin<'_>,
         target: &str,
         request: &Outgoing,
-    ) -> io::Result<Answer> {
+    ) -> io::Result<Reply<'_>> {
         let target = if target.starts_with('/') { target.into() } else { format!("/{target}") };
         let mut out = Vec::new();
         write!(out, "{} {target} HTTP/1.1\r\nHost: {}\r\n", request.method, origin.host)?;
@@ -327,7 +393,7 @@ impl Client {
         stream.socket().set_write_timeout(Some(self.time))?;
         (&mut &stream).write_all(&out)?;
 
-        let mut wire = Wire::new(&stream);
+        let mut wire = Wire::new(Box::new(stream));
         wire.limit(Some(self.time));
         let head = loop {
             let head = self.head(&mut wire)?;
@@ -337,7 +403,7 @@ impl Client {
             }
         };
         let bodiless = request.method == "HEAD" || head.status == 204 || head.status == 304;
-        let mut left = match head.fields.framing().map_err(refused)? {
+        let left = match head.fields.framing().map_err(refused)? {
             _ if bodiless => Left::NONE,
             Framing::None => Left::ToTheEnd,
             Framing::Length(length) => Left::Bytes(length),
@@ -346,17 +412,10 @@ impl Client {
         let closes = left == Left::ToTheEnd
             || head.fields.has_token(Known::Connection, "close")
             || (head.minor == 0 && !head.fields.has_token(Known::Connection, "keep-alive"));
-        let (mut body, mut room) = (Vec::new(), self.body_bytes);
-        Body { wire: &mut wire, left: &mut left, room: &mut room }.read_to_end(&mut body)?;
-        // Bytes behind the answer are of no request: such a connection is not used again.
-        let is_clean = wire.bytes().is_empty();
-        if !closes && is_clean {
-            self.keep(origin, stream);
-        }
-        Ok(Answer { status: head.status, fields: head.fields, body })
+        Ok(Reply::new(self, origin.text, head, (wire, left, !closes)))
     }
 
-    fn head(&self, wire: &mut Wire<'_>) -> io::Result<ResponseHead> {
+    fn head(&self, wire: &mut Wire<Box<Carrier>>) -> io::Result<ResponseHead> {
         let mut searched = 0;
         loop {
             if let Some(end) = head::end_of_head(wire.bytes(), searched) {

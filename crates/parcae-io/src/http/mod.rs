@@ -33,6 +33,7 @@
 //! | `carrier` | the stream below: a socket, or TLS on it |
 //! | `wire` | the bytes of a connection that were read and not used, and deadlines |
 //! | `server` | the loop of a connection, limits, draining |
+//! | `reply` | answers whose bodies are read as they come |
 //! | `client` | requests over connections that are kept |
 //!
 //! With the feature `tls` the server speaks HTTPS by `Server::serve_tls`, and the client by
@@ -42,6 +43,7 @@ mod body;
 mod carrier;
 mod client;
 mod head;
+mod reply;
 mod response;
 mod scan;
 mod server;
@@ -49,5 +51,6 @@ mod wire;
 
 pub use body::Body;
 pub use client::{Answer, Client, Outgoing};
+pub use reply::Reply;
 pub use response::Response;
 pub use server::{Limits, Request, Server};

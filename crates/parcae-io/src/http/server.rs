@@ -175,10 +175,10 @@ impl Server {
         self.serve_by(cx, listener, stop, |_, stream| Ok(stream.into()), handler)
     }
 
-    /// As [`serve`](Server::serve), by TLS: HTTPS. The task of a connection makes the handshake, for
-    /// which the acceptor has a limit of its own; a handshake that fails ends its connection alone,
-    /// and draining ends handshakes at once. Protocols that the acceptor's configuration offers by
-    /// ALPN, if any, have to be `http/1.1` alone.
+    /// As [`serve`](Server::serve), by TLS: HTTPS. The task of a connection makes the handshake,
+    /// for which the acceptor has a limit of its own; a handshake that fails ends its connection
+    /// alone, and draining ends handshakes at once. Protocols that the acceptor's configuration
+    /// offers by ALPN, if any, have to be `http/1.1` alone.
     ///
     /// ```
     /// use parcae::prelude::*;
@@ -411,7 +411,7 @@ impl Server {
         &self,
         all: &Connections,
         connection: &Connection,
-        (wire, alarm): (&mut Wire<'_>, &Alarm),
+        (wire, alarm): (&mut Wire<&Carrier>, &Alarm),
         out: &mut Vec<u8>,
         spare: Fields,
     ) -> io::Result<Result<Option<RequestHead>, Refused>> {
@@ -488,7 +488,7 @@ fn refuse(mut stream: &Carrier, mut out: Vec<u8>, refused: Refused) -> io::Resul
 }
 
 /// Reads the rest of a body.
-fn skip(wire: &mut Wire<'_>, left: &mut Left, room: &mut u64) -> io::Result<()> {
+fn skip(wire: &mut Wire<&Carrier>, left: &mut Left, room: &mut u64) -> io::Result<()> {
     if *left != Left::NONE {
         io::copy(&mut Body { wire, left, room }, &mut io::sink())?;
     }
@@ -500,7 +500,7 @@ fn skip(wire: &mut Wire<'_>, left: &mut Left, room: &mut u64) -> io::Result<()> 
 pub struct Request<'r, 's> {
     head: RequestHead,
     stream: &'s Carrier,
-    wire: &'r mut Wire<'s>,
+    wire: &'r mut Wire<&'s Carrier>,
     out: &'r mut Vec<u8>,
     left: &'r mut Left,
     room: &'r mut u64,
@@ -543,8 +543,8 @@ impl<'s> Request<'_, 's> {
         self.stream.socket().peer_addr()
     }
 
-    /// Looks at the TLS connection: version, certificates of the client, server name; `None` without
-    /// TLS.
+    /// Looks at the TLS connection: version, certificates of the client, server name; `None`
+    /// without TLS.
     #[cfg(feature = "tls")]
     pub fn with_tls<R>(&self, look: impl FnOnce(&rustls::Connection) -> R) -> Option<R> {
         match self.stream {

@@ -3,15 +3,16 @@
 use super::carrier::Carrier;
 use crate::source::Limit;
 use std::io;
+use std::ops::Deref;
 use std::time::{Duration, Instant};
 
 /// Bytes that one read asks for.
 const READ: usize = 8 << 10;
 
-/// The input of a connection.
+/// The input of a connection, which is borrowed or owned.
 #[derive(Debug)]
-pub(super) struct Wire<'s> {
-    stream: &'s Carrier,
+pub(super) struct Wire<C> {
+    stream: C,
     /// Memory for bytes. Those from `used` to `filled` were read and not used.
     memory: Vec<u8>,
     used: usize,
@@ -21,9 +22,14 @@ pub(super) struct Wire<'s> {
     fresh: bool,
 }
 
-impl<'s> Wire<'s> {
-    pub(super) fn new(stream: &'s Carrier) -> Wire<'s> {
+impl<C: Deref<Target = Carrier>> Wire<C> {
+    pub(super) fn new(stream: C) -> Wire<C> {
         Wire { stream, memory: Vec::new(), used: 0, filled: 0, until: None, fresh: true }
+    }
+
+    /// The stream. Bytes that were not used are lost.
+    pub(super) fn into_stream(self) -> C {
+        self.stream
     }
 
     /// The bytes that were not used.

@@ -51,6 +51,49 @@ fn serving<R: Send>(
     })
 }
 
+/// The body of an answer is read in parts. One that was read to its end leaves its connection to
+/// the client; one that was not ends it. The server has room for one connection.
+#[test]
+fn an_answer_is_read_as_it_comes() {
+    everywhere(|cx| {
+        let mut limits = Limits::default();
+        limits.connections = 1;
+        serving(cx, limits, |address| {
+            let client = Client::new().time(Duration::from_secs(20));
+            let get = Outgoing::new("GET", &format!("http://{address}/get"));
+            let sent = pattern(60_000, 1);
+            let post = Outgoing::new("POST", &format!("http://{address}/stream")).body(&sent[..]);
+            {
+                let (mut reply, mut got) = (client.open(&post)?, Vec::new());
+                assert_eq!(
+                    (reply.status(), reply.header("transfer-encoding")),
+                    (200, Some("chunked"))
+                );
+                let mut part = [0; 1_000];
+                loop {
+                    match reply.read(&mut part)? {
+                        0 => break,
+                        length => got.extend_from_slice(&part[..length]),
+                    }
+                }
+                assert!(got == sent);
+                assert_eq!(reply.read(&mut part)?, 0);
+            }
+            let mut reply = client.open(&get)?; // over the same connection
+            let mut text = String::new();
+            reply.read_to_string(&mut text)?;
+            assert_eq!(text, "GET /get ");
+            drop(client); // and its connection
+            let client = Client::new().time(Duration::from_secs(20));
+            let mut reply = client.open(&post)?;
+            reply.read_exact(&mut [0; 10])?;
+            drop(reply);
+            assert_eq!(client.send(&get)?.body(), b"GET /get ");
+            Ok(())
+        })
+    });
+}
+
 /// Sends bytes in pieces, ends the output, and reads everything that comes back.
 fn exchange(address: SocketAddr, bytes: &[u8], piece: usize) -> parcae::Result<String> {
     let mut stream = TcpStream::connect(address)?;
