@@ -1,6 +1,7 @@
 //! The actor: handlers, their context, and the events of the system.
 
 use crate::address::Address;
+use crate::clock;
 use crate::exit::Exit;
 use crate::mailbox::Envelope;
 use crate::monitor::{Down, MonitorId};
@@ -186,6 +187,8 @@ pub struct ActorCx<'a, M> {
     pub(crate) again_taken: Option<u32>,
     /// A copy of the message that is being handled, and how many incarnations failed on it.
     pub(crate) copy: Option<(M, u32)>,
+    /// A handler of a request that was served during a call has returned [`Next::Stop`].
+    pub(crate) finishes: bool,
     /// Number of helpers that run; none if there was no helper.
     pub(crate) helping: Option<Arc<AtomicUsize>>,
 }
@@ -250,12 +253,12 @@ impl<M: Send + 'static> ActorCx<'_, M> {
     /// Sets a timer: [`Event::Timer`] comes once, after this time. A timer with the same key is
     /// replaced.
     pub fn timer(&mut self, key: impl Into<Arc<str>>, after: Duration) {
-        self.timers.set(key.into(), time::now() + after, None);
+        self.timers.set(key.into(), clock::after(time::now(), after), None);
     }
 
     /// Sets a periodic timer. Ticks that the actor had no time for are left out and counted.
     pub fn timer_every(&mut self, key: impl Into<Arc<str>>, period: Duration) {
-        self.timers.set(key.into(), time::now() + period, Some(period));
+        self.timers.set(key.into(), clock::after(time::now(), period), Some(period));
     }
 
     /// Cancels a timer. Its event does not come any more. False if there is no such timer.

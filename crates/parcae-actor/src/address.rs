@@ -3,15 +3,17 @@
 mod serving;
 
 use crate::audit::{AddressEvent, AddressLimit};
+use crate::clock::after;
 use crate::exit::Exit;
 use crate::letters::LetterReason;
 use crate::mailbox::{Envelope, Patience, Undelivered};
 use crate::monitor::{Watch, Watched};
-use crate::slot::{Core, Phase, Sink, Slot};
+use crate::slot::{Core, Phase, Sink, Slot, Wait};
 use parcae::channel::{OneSender, Reason, RecvError, oneshot};
 use parcae::{Error, time};
 use std::cell::{Cell, OnceCell};
 use std::fmt;
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -41,7 +43,7 @@ pub struct Address<M> {
     slot: Arc<Slot<M>>,
     rights: Option<Arc<Rights>>,
     /// The only incarnation that the address reaches.
-    life: Option<u64>,
+    life: Option<NonZeroU64>,
 }
 
 /// A weaker form of an address, and the one that it was made from.
@@ -239,7 +241,7 @@ impl<M: Send> Address<M> {
     ///
     /// As [`tell`](Address::tell), and [`CallError::Expired`] if the time is over.
     pub fn tell_within(&self, time: Duration, msg: M) -> Result<(), TellError<M>> {
-        self.send(msg, Patience::Until(time::now() + time))
+        self.send(msg, Patience::Until(after(time::now(), time)))
     }
 
     /// Like [`tell`](Address::tell), and does not wait.
@@ -256,7 +258,8 @@ impl<M: Send> Address<M> {
         if let Err(error) = self.allow(Verb::Tell) {
             return Err(TellError { msg, error });
         }
-        self.put(Envelope::told(msg), patience).map_err(|(msg, error)| TellError { msg, error })
+        let envelope = Envelope { life: self.life, ..Envelope::told(msg) };
+        self.put(envelope, patience).map_err(|(msg, error)| TellError { msg, error })
     }
 
     #[inline]
@@ -320,20 +323,19 @@ impl<M: Send> Address<M> {
         within: Duration,
         request: impl FnOnce(Reply<R>) -> M,
     ) -> Result<R, CallError> {
-        let at = time::now() + within;
+        let at = after(time::now(), within);
         let at = own.and_then(|own| own.deadline.get()).map_or(at, |inherited| inherited.min(at));
         let _call = match own.and_then(|own| own.actor.get()) {
             Some(caller) => {
-                caller.begin_call(self.core()).map_err(CallError::Cycle)?;
-                Some(EndCall(caller))
+                Some(caller.begin_call(self.core(), Wait::Idle).map_err(CallError::Cycle)?)
             }
             None => None,
         };
         let (sender, receiver) = oneshot();
         let msg = request(Reply { sender: Some(sender), rings: None });
         let caller = own.and_then(|own| own.actor.get()).map(Arc::clone);
-        self.put(Envelope { msg, deadline: Some(at), caller }, Patience::Until(at))
-            .map_err(|(_, error)| error)?;
+        let envelope = Envelope { msg, deadline: Some(at), caller, life: self.life };
+        self.put(envelope, Patience::Until(at)).map_err(|(_, error)| error)?;
         // The actor is mostly ready on the caller's worker now. If it has answered when the caller
         // is back, there is nothing to wait for, and no timer to set. A yield that fails is
         // followed by a wait that says why.
@@ -375,9 +377,10 @@ impl<M: Send> Address<M> {
     }
 
     fn unanswered(&self, why: Unanswered) -> CallError {
-        let (phase, _, exit) = self.core().state();
+        let (phase, incarnation, exit) = self.core().state();
         match (phase, why) {
             (Phase::Ended, _) => CallError::Gone(exit),
+            _ if self.life.is_some_and(|life| life.get() != incarnation) => CallError::Gone(exit),
             (Phase::Restarting { attempt }, _) => CallError::Restarting { attempt },
             (_, Unanswered::Unwound) => CallError::Failed,
             (_, Unanswered::Dropped) => CallError::NoReply,
@@ -392,8 +395,7 @@ impl<M: Send> Address<M> {
     /// If the address does not allow it.
     pub fn stop(&self) -> Result<(), CallError> {
         self.allow(Verb::Stop)?;
-        self.core().stop();
-        Ok(())
+        self.reached(self.core().stop_life(self.life))
     }
 
     /// Asks the actor to stop when it has handled all messages in its mailbox, those that come
@@ -419,8 +421,12 @@ impl<M: Send> Address<M> {
     /// If the address does not allow it.
     pub fn kill(&self) -> Result<(), CallError> {
         self.allow(Verb::Stop)?;
-        self.core().kill();
-        Ok(())
+        self.reached(self.core().kill_life(self.life))
+    }
+
+    /// The outcome of a request to an incarnation, which may have ended before it.
+    fn reached(&self, was_reached: bool) -> Result<(), CallError> {
+        if was_reached { Ok(()) } else { Err(CallError::Gone(self.core().state().2)) }
     }
 
     /// A handle to wait for the end of the incarnation that runs now. If none runs, it has ended
@@ -485,9 +491,13 @@ impl<M: Send> Address<M> {
         (weaker, revoke)
     }
 
-    /// An address that reaches the incarnation that runs now, and no later one.
+    /// An address that reaches the incarnation that runs now, and no later one. A message that is
+    /// still in the mailbox when that incarnation ends becomes a dead letter. Requests to
+    /// [drain](Address::drain) are for the actor.
     pub fn this_life(&self) -> Address<M> {
-        Address { life: Some(self.core().state().1), ..self.clone() }
+        // One that has not begun yet is the first.
+        let life = NonZeroU64::new(self.core().present()).unwrap_or(NonZeroU64::MIN);
+        Address { life: Some(life), ..self.clone() }
     }
 
     #[inline]
@@ -501,7 +511,7 @@ impl<M: Send> Address<M> {
     fn allow_weaker(&self, verb: Verb) -> Result<(), CallError> {
         if let Some(life) = self.life {
             let (_, incarnation, exit) = self.core().state();
-            if incarnation != life {
+            if incarnation > life.get() {
                 return Err(CallError::Gone(exit));
             }
         }
@@ -534,15 +544,6 @@ impl<M: Send> Address<M> {
             rights = right.above.as_deref();
         }
         Ok(())
-    }
-}
-
-/// Notes the end of a call by an actor.
-struct EndCall<'c>(&'c Core);
-
-impl Drop for EndCall<'_> {
-    fn drop(&mut self) {
-        self.0.end_call();
     }
 }
 

@@ -1,11 +1,17 @@
 //! Groups: many actors under one name.
+//!
+//! A group has no member that has ended. The end of an actor takes it out of its groups before and
+//! after the actor's phase says that it has ended; a join puts it in, then looks at the phase. So a
+//! join whose look comes too early for it to see the end comes before the second removal. The first
+//! one is for those that hear of the end: none of them finds the actor.
 
 use crate::address::Address;
+use crate::shim::{Mutex, MutexGuard};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 /// A group of actors that take the same messages. An actor that has ended is not in it any more.
 pub struct Group<M>(Arc<Members<M>>);
@@ -23,7 +29,8 @@ impl<M: Send + 'static> Group<M> {
 
     /// Adds an actor. An actor that is in the group stays in it.
     pub fn join(&self, member: &Address<M>) {
-        self.members_of().insert(member.core().id, member.clone());
+        let earlier = self.members_of().insert(member.core().id, member.clone());
+        drop(earlier); // with the lock free
         if member.is_gone() {
             self.leave(member); // it may have ended before it was in the list
         }
@@ -31,7 +38,8 @@ impl<M: Send + 'static> Group<M> {
 
     /// Removes an actor. False if it is not in the group.
     pub fn leave(&self, member: &Address<M>) -> bool {
-        self.members_of().remove(&member.core().id).is_some()
+        let removed = self.members_of().remove(&member.core().id);
+        removed.is_some() // dropped with the lock free
     }
 
     /// The members, in the order in which they were started.

@@ -88,6 +88,7 @@
 mod actor;
 mod address;
 mod audit;
+mod clock;
 mod desk;
 mod exit;
 mod group;

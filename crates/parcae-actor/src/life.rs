@@ -85,6 +85,7 @@ where
             again: self.again.take(),
             again_taken: None,
             copy: None,
+            finishes: false,
             helping: None,
         };
         // One that the supervisor could not wake is not that of this incarnation.
@@ -168,7 +169,11 @@ where
             actor.started(cx)?;
             Ok(actor)
         });
-        made.map_err(|failure| Exit::new(ExitKind::NotStarted, failure.error().cloned()))
+        made.map_err(|failure| {
+            // The next incarnation gets them: this one has had no chance to.
+            (self.again, self.handed) = (cx.again.take(), birth.state.take());
+            Exit::new(ExitKind::NotStarted, failure.error().cloned())
+        })
     }
 
     /// Whether the actor goes on after a failure, with its state.
@@ -297,6 +302,10 @@ fn turns<A: Actor>(
                 core.shared.letters.add::<A::Msg>(LetterReason::Expired, &core.name);
                 continue;
             }
+            if !core.is_for(envelope.life) {
+                core.shared.letters.add::<A::Msg>(LetterReason::Gone, &core.name);
+                continue;
+            }
             if redelivers {
                 let failures = cx.again_taken.take().unwrap_or(0);
                 cx.copy = A::copy(&envelope.msg).map(|copy| (copy, failures));
@@ -336,7 +345,7 @@ fn turns<A: Actor>(
             core.lower();
             told = Told::Runs;
         }
-        if next == Next::Stop {
+        if next == Next::Stop || cx.finishes {
             return Ok(Some(ExitKind::Finished));
         }
     }

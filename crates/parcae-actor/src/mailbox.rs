@@ -13,6 +13,7 @@ use parcae::channel::{ChannelOpts, Reason, Receiver, SendError, Sender, channel}
 use parcae::sync::Semaphore;
 use parcae::{Error, ErrorKind, Result};
 use std::collections::VecDeque;
+use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -132,12 +133,14 @@ pub(crate) struct Envelope<M> {
     pub(crate) deadline: Option<Instant>,
     /// Of a call by an actor.
     pub(crate) caller: Option<Arc<Core>>,
+    /// The only incarnation that may handle it.
+    pub(crate) life: Option<NonZeroU64>,
 }
 
 impl<M> Envelope<M> {
     /// A message without a caller.
     pub(crate) fn told(msg: M) -> Envelope<M> {
-        Envelope { msg, deadline: None, caller: None }
+        Envelope { msg, deadline: None, caller: None, life: None }
     }
 }
 

@@ -234,6 +234,8 @@ pub struct Child {
     pub(crate) is_significant: Significance,
     pub(crate) stop_within: Duration,
     pub(crate) start_within: Duration,
+    /// The most restarts of the child itself in a period.
+    pub(crate) restarts: Option<(u32, Duration)>,
     pub(crate) directive: Option<Decide>,
 }
 
@@ -253,6 +255,7 @@ impl Child {
             is_significant: Significance::Ordinary,
             stop_within: Duration::from_secs(5),
             start_within: Duration::from_secs(60),
+            restarts: None,
             directive: None,
         }
     }
@@ -289,6 +292,25 @@ impl Child {
     /// Time that the child has to start; a minute by default.
     pub fn start_within(mut self, time: Duration) -> Child {
         self.start_within = time;
+        self
+    }
+
+    /// At most so many restarts of this child within a period, besides the
+    /// [limit](Supervise::restarts) of its supervisor, which counts those of all children: with one
+    /// more the supervisor gives up. So that several children which fail once each are not taken for
+    /// one that fails over and over, let the supervisor's limit be [`u32::MAX`] and give each child
+    /// its own. Without it only the supervisor's limit counts.
+    ///
+    /// ```
+    /// use parcae_actor::{ActorOpts, Child};
+    /// use std::time::Duration;
+    ///
+    /// let child = Child::permanent().restarts(3, Duration::from_secs(30));
+    /// let opts = ActorOpts::new("session").child(child);
+    /// # drop(opts);
+    /// ```
+    pub fn restarts(mut self, restarts: u32, period: Duration) -> Child {
+        self.restarts = Some((restarts, period));
         self
     }
 
@@ -350,7 +372,7 @@ impl Backoff {
     pub(crate) fn delay(self, failures: u32, random: f64) -> Duration {
         let doubled = self.least.checked_mul(1 << failures.saturating_sub(1).min(30));
         let delay = doubled.unwrap_or(self.most).min(self.most);
-        delay + delay.mul_f64(random / 4.0)
+        delay.saturating_add(delay.mul_f64(random / 4.0))
     }
 }
 

@@ -7,6 +7,7 @@
 //! The amounts come from a [`CapBudget`], which bounds and audits them. There is no other source:
 //! a restart draws on the same account as the incarnation before it.
 
+use crate::clock::after;
 use parcae::budget::{Resource, Standing};
 use parcae::cap::CapBudget;
 use parcae::task::TaskInfo;
@@ -141,7 +142,7 @@ impl Recharge {
     /// Adds a slice at a shortage, but at most one per period: a child that is faster than that
     /// waits for the rest of the period.
     pub fn every(cap: impl Into<Arc<CapBudget>>, period: Duration, slice: Budget) -> Recharge {
-        Recharge::by(cap, move |child| match child.last.map(|last| last + period) {
+        Recharge::by(cap, move |child| match child.last.map(|last| after(last, period)) {
             Some(next) if next > time::now() => Answer::Later(next),
             _ => Answer::Add(slice),
         })
@@ -167,14 +168,15 @@ struct Turns<K> {
 impl<K: PartialEq> Turns<K> {
     /// Counts a slice for a child; or says when to ask again, if the child is ahead of another.
     fn ask(&mut self, child: K, now: Instant) -> Option<Instant> {
-        self.children.retain(|(_, _, asked)| *asked + self.period * 2 > now);
+        let two = self.period.saturating_mul(2);
+        self.children.retain(|(_, _, asked)| now.saturating_duration_since(*asked) < two);
         let least = self.children.iter().map(|&(_, slices, _)| slices).min().unwrap_or(0);
         match self.children.iter_mut().find(|(key, ..)| *key == child) {
             None => self.children.push((child, least + 1, now)),
             Some((_, slices, asked)) => {
                 *asked = now;
                 if *slices > least {
-                    return Some(now + self.period);
+                    return Some(after(now, self.period));
                 }
                 *slices += 1;
             }

@@ -46,6 +46,7 @@ use crate::system::Shared;
 use parcae::sync::Notify;
 use parcae::{CancelToken, Error, Result};
 use std::collections::{BTreeSet, VecDeque};
+use std::num::NonZeroU64;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Instant;
@@ -54,6 +55,9 @@ mod calls;
 mod look;
 #[cfg(all(test, loom))]
 mod models;
+
+use calls::Calling;
+pub(crate) use calls::Wait;
 
 /// A slot with its mailbox.
 pub(crate) struct Slot<M> {
@@ -77,12 +81,10 @@ pub(crate) struct Core {
     life: Mutex<Life>,
     /// The incarnation that runs; 0 if none does. Written under the lock of `life`.
     living: AtomicU64,
-    /// The actor that this one has called and waits for.
-    calling: Mutex<Option<Arc<Core>>>,
+    /// The innermost call for which this actor waits.
+    calling: Mutex<Option<Calling>>,
     /// Whether there is one.
     is_calling: AtomicBool,
-    /// While it waits, it serves requests of the actors that it waits for.
-    serves: AtomicBool,
     /// Messages that it has taken. Written by its task alone, for observers.
     taken: AtomicU64,
     /// The task of the incarnation that runs, by number; 0 if there is none. For observers.
@@ -114,6 +116,9 @@ struct Life {
     /// Monitors of this incarnation whose notices may still come.
     expected: BTreeSet<MonitorId>,
     stop: bool,
+    /// The program has asked the incarnation to stop, or the next one before it began; the
+    /// supervisor starts no further one then, unless the child is permanent.
+    is_asked_to_stop: bool,
     /// The incarnation was cancelled.
     is_killed: bool,
     /// Cancels the task of the incarnation, while there is one.
@@ -191,6 +196,7 @@ impl Core {
                 events: VecDeque::new(),
                 expected: BTreeSet::new(),
                 stop: false,
+                is_asked_to_stop: false,
                 is_killed: false,
                 token: None,
                 desk: None,
@@ -199,7 +205,6 @@ impl Core {
             }),
             calling: Mutex::new(None),
             is_calling: AtomicBool::new(false),
-            serves: AtomicBool::new(false),
             taken: AtomicU64::new(0),
             task: AtomicU64::new(0),
             looked: std::sync::Mutex::new(None),
@@ -335,9 +340,27 @@ impl Core {
         self.drains.load(Ordering::Acquire) // with the store in `drain`
     }
 
-    /// Asks the actor to stop after the message that it handles.
+    /// Asks the actor to stop after the message that it handles, for its supervisor.
     pub(crate) fn stop(&self) {
+        self.stop_now(self.life());
+    }
+
+    /// The same for the program, which may mean one incarnation. False if a later one has begun.
+    pub(crate) fn stop_life(&self, of: Option<NonZeroU64>) -> bool {
         let mut life = self.life();
+        if of.is_some_and(|of| of.get() < life.incarnation) {
+            return false;
+        }
+        life.is_asked_to_stop = true;
+        let restarts = matches!(life.phase, Phase::Restarting { .. });
+        self.stop_now(life);
+        if restarts {
+            self.ask_for_a_task(); // instead, the supervisor ends it before the delay is over
+        }
+        true
+    }
+
+    fn stop_now(&self, mut life: MutexGuard<'_, Life>) {
         life.stop = true;
         let desk = life.desk.clone();
         self.has_news.store(true, Ordering::Release); // with the load in `take_news`
@@ -346,6 +369,11 @@ impl Core {
         if let Some(desk) = desk {
             desk.ring();
         }
+    }
+
+    /// Whether the program has asked it to stop, and no incarnation has begun since.
+    pub(crate) fn is_asked_to_stop(&self) -> bool {
+        self.life().is_asked_to_stop
     }
 
     /// The desk that a request to stop rings at, of a supervisor.
@@ -361,8 +389,25 @@ impl Core {
 
     /// Cancels the incarnation that runs.
     pub(crate) fn kill(&self) {
-        self.cancel(self.life());
+        self.kill_life(None);
+    }
+
+    /// The same for one incarnation. False if a later one has begun.
+    pub(crate) fn kill_life(&self, of: Option<NonZeroU64>) -> bool {
+        let life = self.life();
+        if of.is_some_and(|of| of.get() < life.incarnation) {
+            return false;
+        }
+        self.cancel(life);
         self.ring(); // one that sleeps does not see it
+        true
+    }
+
+    /// Whether a message is for the incarnation that runs. Asked by its task.
+    #[inline]
+    pub(crate) fn is_for(&self, life: Option<NonZeroU64>) -> bool {
+        // Relaxed: with the store in `begin`, before the task was spawned.
+        life.is_none_or(|life| life.get() == self.living.load(Ordering::Relaxed))
     }
 
     /// Cancels the incarnation: its task, or the next one that it gets (see `attach`).
@@ -412,6 +457,7 @@ impl Core {
         life.incarnation += 1;
         life.phase = Phase::Starting;
         life.stop = false;
+        life.is_asked_to_stop = false;
         life.is_killed = false;
         life.linked_end = None;
         life.expected.clear();
@@ -472,7 +518,13 @@ impl Core {
         life.events.clear();
         self.living.store(0, Ordering::Relaxed); // with the load in `is_live`
         self.has_news.store(life.stop, Ordering::Release); // with the load in `take_news`
-        std::mem::take(&mut life.monitors)
+        let monitors = std::mem::take(&mut life.monitors);
+        drop(life);
+        if next == Phase::Ended {
+            // Once more: one that has joined a group since has found the phase before.
+            self.shared.groups.forget(self.id);
+        }
+        monitors
     }
 
     fn tell(&self, monitor: Entry, exit: &Exit) {

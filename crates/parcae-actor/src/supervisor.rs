@@ -35,6 +35,7 @@ use funds::{Funds, Lack};
 pub(crate) use inbox::Inbox;
 use inbox::{Ended, Errand, StartReply};
 
+use crate::clock::after;
 use crate::desk::{Desk, Reports};
 use crate::exit::{Exit, ExitKind};
 use crate::life::{Seat, caught};
@@ -150,6 +151,8 @@ struct Station<'env> {
     /// The last end, of a child that is not running.
     exit: Option<Exit>,
     failures: u32,
+    /// The last restarts of a child that has a limit of its own. In a box: few have one.
+    restarts: Option<Box<VecDeque<Instant>>>,
     began: Instant,
     /// The task of the incarnation that runs.
     task: Option<TaskId>,
@@ -202,6 +205,9 @@ impl<'scope, 'env> Supervisor<'_, 'scope, 'env> {
                 }
             }
             self.start_due()?;
+            if self.is_to_end() {
+                return Ok(ExitKind::Finished);
+            }
             self.hear()?;
             if (self.work.is_to_stop)() {
                 return Ok(ExitKind::Stopped);
@@ -234,7 +240,7 @@ impl<'scope, 'env> Supervisor<'_, 'scope, 'env> {
         let order = self.add(seat);
         let Some(station) = self.stations.get_mut(&order) else { return };
         let Some(seat) = station.seat.take() else { return };
-        let until = station.began + station.child.start_within;
+        let until = after(station.began, station.child.start_within);
         station.start_by = Some(until);
         self.starting.insert((until, order));
         let incarnation = station.core.begin();
@@ -272,9 +278,19 @@ impl<'scope, 'env> Supervisor<'_, 'scope, 'env> {
         let Reports { shortages, pleas, wakes } = reports.unwrap_or_default();
         self.decide_lacks(shortages, pleas)?;
         for order in wakes {
-            if let Some(station) = self.stations.get_mut(&order) {
-                station.is_wanted = true;
-                self.wake(order);
+            let ends = self.is_to_end_instead(order);
+            let Some(station) = self.stations.get_mut(&order) else { continue };
+            match &mut station.due {
+                Some(at) if ends => {
+                    self.due.remove(&(*at, order));
+                    *at = time::now();
+                    self.due.insert((*at, order));
+                }
+                Some(_) => {}
+                None => {
+                    station.is_wanted = true;
+                    self.wake(order);
+                }
             }
         }
         Ok(())
@@ -308,6 +324,7 @@ impl<'scope, 'env> Supervisor<'_, 'scope, 'env> {
             reply: None,
             exit: None,
             failures: 0,
+            restarts: None,
             began: time::now(),
             task: None,
             funds: None,
@@ -329,7 +346,7 @@ impl<'scope, 'env> Supervisor<'_, 'scope, 'env> {
         let (core, within) = (Arc::clone(&station.core), station.child.start_within);
         let incarnation = core.begin();
         self.launch(order, seat, incarnation, None);
-        self.await_start(order, &core, time::now() + within)?;
+        self.await_start(order, &core, after(time::now(), within))?;
         if core.state().0 == Phase::Running {
             return Ok(Ok(()));
         }
@@ -459,7 +476,7 @@ impl<'scope, 'env> Supervisor<'_, 'scope, 'env> {
         };
         let again = match station.child.restart {
             Restart::Permanent => true,
-            Restart::Transient => exit.is_abnormal(),
+            Restart::Transient => exit.is_abnormal() && !station.core.is_asked_to_stop(),
             Restart::Temporary => false,
         };
         if directive == Directive::Escalate {
@@ -479,7 +496,7 @@ impl<'scope, 'env> Supervisor<'_, 'scope, 'env> {
         station.failures += 1;
         let attempt = station.failures;
         let delay = backoff.map(|backoff| backoff.delay(attempt, jitter(station.core.id, attempt)));
-        let due = time::now() + delay.unwrap_or_default();
+        let due = after(time::now(), delay.unwrap_or_default());
         station.due = Some(due);
         self.due.insert((due, order));
         station.core.ended(&exit, Phase::Restarting { attempt });
@@ -490,7 +507,26 @@ impl<'scope, 'env> Supervisor<'_, 'scope, 'env> {
     fn count_restart(&mut self, order: u64, exit: &Exit) -> Result<()> {
         let spec = self.work.spec;
         let roster = &self.work.inbox.desk;
-        let name = self.stations.get(&order).map_or("", |station| &station.core.name);
+        let Some(station) = self.stations.get_mut(&order) else { return Ok(()) };
+        let name = &station.core.name;
+        if let Some((most, period)) = station.child.restarts {
+            let now = time::now();
+            let is_old = |at: &Instant| now.saturating_duration_since(*at) >= period;
+            let restarts = station.restarts.get_or_insert_default();
+            while restarts.front().is_some_and(is_old) {
+                restarts.pop_front();
+            }
+            if restarts.len() >= most as usize {
+                return Err(failure(
+                    exit,
+                    &format!(
+                        "`{name}` has failed after {most} restarts of its own within {period:?}; \
+                         allow more with `Child::restarts`, or find the cause"
+                    ),
+                ));
+            }
+            restarts.push_back(now);
+        }
         if !roster.look(|roster| roster.count_restart(spec.restarts, spec.period)) {
             return Err(failure(
                 exit,
@@ -528,6 +564,11 @@ impl<'scope, 'env> Supervisor<'_, 'scope, 'env> {
             self.stop_for_restart(other)?;
         }
         for other in group {
+            if self.is_to_end_instead(other) {
+                let exit = self.stations.get(&other).and_then(|station| station.exit.clone());
+                self.end(other, &exit.unwrap_or_else(|| Exit::new(ExitKind::Stopped, None)));
+                continue;
+            }
             if let Err(exit) = self.start(other)? {
                 if let Some(station) = self.stations.get_mut(&other) {
                     station.exit = Some(exit);
@@ -537,6 +578,13 @@ impl<'scope, 'env> Supervisor<'_, 'scope, 'env> {
             }
         }
         Ok(())
+    }
+
+    /// Whether a child that was to start again has been asked to stop meanwhile.
+    fn is_to_end_instead(&self, order: u64) -> bool {
+        self.stations.get(&order).is_some_and(|station| {
+            station.child.restart != Restart::Permanent && station.core.is_asked_to_stop()
+        })
     }
 
     /// Stops a child that is restarted together with another one. A temporary child ends for good.
@@ -568,7 +616,7 @@ impl<'scope, 'env> Supervisor<'_, 'scope, 'env> {
     fn await_stop(&mut self, order: u64, asked: Instant) -> Result<()> {
         let Some(station) = self.stations.get(&order) else { return Ok(()) };
         let core = Arc::clone(&station.core);
-        let until = asked + station.child.stop_within;
+        let until = after(asked, station.child.stop_within);
         if !self.await_end(order, Some(until))? {
             core.kill();
             self.await_end(order, None)?;

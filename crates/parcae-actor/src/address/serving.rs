@@ -8,21 +8,32 @@
 //! (`Reply::rings`), after it was sent. Before each wait the caller announces it, then looks for
 //! the reply and for messages once more (`crate::posture`): none of the two is missed.
 
-use super::{ActorTask, Address, CallError, EndCall, OWN, Reply, Verb};
-use crate::actor::{Actor, ActorCx};
+use super::{ActorTask, Address, CallError, OWN, Reply, Verb};
+use crate::actor::{Actor, ActorCx, Next};
+use crate::clock::after;
+use crate::letters::LetterReason;
 use crate::mailbox::{Envelope, Patience};
-use crate::slot::Core;
+use crate::slot::{Core, Wait};
 use parcae::channel::{Reason, oneshot};
 use parcae::time;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Ends the time in which an actor serves.
-struct EndServing<'c>(&'c Core);
+/// A request that is served: a dead letter, if its handler fails or panics.
+struct Served<'c, M>(&'c Core, PhantomData<fn(M)>);
 
-impl Drop for EndServing<'_> {
+impl<M> Drop for Served<'_, M> {
     fn drop(&mut self) {
-        self.0.set_serves(false);
+        self.0.shared.letters.add::<M>(LetterReason::Failed, &self.0.name);
+    }
+}
+
+/// Ends the announcement of a wait.
+struct EndWait<'c>(&'c Core);
+
+impl Drop for EndWait<'_> {
+    fn drop(&mut self) {
         self.0.lower();
     }
 }
@@ -135,17 +146,18 @@ impl<M: Send + 'static> ActorCx<'_, M> {
     {
         let core = &Arc::clone(&self.slot.core);
         let inherited = own.deadline.get();
-        let at = time::now() + within;
+        let at = after(time::now(), within);
         let at = inherited.map_or(at, |inherited| inherited.min(at));
-        core.set_serves(true); // before the call is noted
-        let _serving = EndServing(core);
-        core.begin_call(other.core()).map_err(CallError::Cycle)?;
-        let _call = EndCall(core);
+        let _call = core.begin_call(other.core(), Wait::Serves).map_err(CallError::Cycle)?;
+        let _wait = EndWait(core);
         let (sender, receiver) = oneshot();
         let msg = request(Reply { sender: Some(sender), rings: Some(Arc::clone(core)) });
         let caller = Some(Arc::clone(core));
         other
-            .put(Envelope { msg, deadline: Some(at), caller }, Patience::Until(at))
+            .put(
+                Envelope { msg, deadline: Some(at), caller, life: other.life },
+                Patience::Until(at),
+            )
             .map_err(|(_, error)| error)?;
         let mut is_announced = false;
         loop {
@@ -162,14 +174,26 @@ impl<M: Send + 'static> ActorCx<'_, M> {
                     let is_ours = |caller: &Arc<Core>| {
                         Arc::ptr_eq(caller, other.core()) || other.core().waits_for(caller)
                     };
-                    if envelope.caller.as_ref().is_some_and(is_ours) {
-                        own.deadline.set(envelope.deadline);
-                        let handled = actor.handle(self, envelope.msg);
-                        own.deadline.set(inherited);
-                        handled.map_err(CallError::Interrupted)?;
-                    } else {
+                    if !envelope.caller.as_ref().is_some_and(is_ours) {
                         self.first.push_back(envelope);
+                        continue;
                     }
+                    core.has_taken();
+                    let letters = &core.shared.letters;
+                    if envelope.deadline.is_some_and(|at| at <= time::now()) {
+                        letters.add::<M>(LetterReason::Expired, &core.name);
+                        continue;
+                    }
+                    if !core.is_for(envelope.life) {
+                        letters.add::<M>(LetterReason::Gone, &core.name);
+                        continue;
+                    }
+                    own.deadline.set(envelope.deadline);
+                    let request = Served::<M>(core, PhantomData);
+                    let handled = actor.handle(self, envelope.msg);
+                    own.deadline.set(inherited);
+                    self.finishes |= handled.map_err(CallError::Interrupted)? == Next::Stop;
+                    std::mem::forget(request);
                 }
                 None if at <= time::now() => return Err(other.expired()),
                 None if is_announced => {

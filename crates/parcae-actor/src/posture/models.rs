@@ -1,7 +1,7 @@
-//! Models of senders against an actor that is going to wait or to sleep.
+//! Models of senders and stops against an actor that is going to wait or to sleep.
 
 use super::{Alarm, Posture};
-use loom::sync::atomic::{AtomicUsize, Ordering};
+use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
@@ -10,6 +10,8 @@ struct Model {
     posture: Posture,
     /// A lane whose accesses order nothing by themselves.
     lane: AtomicUsize,
+    /// The request to stop, in the system lane.
+    stops: AtomicBool,
     bell: Mutex<bool>,
     rung: Condvar,
     /// Requests to the supervisor.
@@ -21,6 +23,7 @@ impl Model {
         Arc::new(Model {
             posture: Posture::new(),
             lane: AtomicUsize::new(0),
+            stops: AtomicBool::new(false),
             bell: Mutex::new(false),
             rung: Condvar::new(),
             requests: AtomicUsize::new(0),
@@ -31,10 +34,23 @@ impl Model {
         self.lane.fetch_add(1, Ordering::Relaxed);
         match self.posture.sent() {
             Alarm::None => {}
-            Alarm::Ring => {
-                *self.bell.lock().unwrap() = true;
-                self.rung.notify_one();
+            Alarm::Ring => self.ring(),
+            Alarm::Rouse => {
+                self.requests.fetch_add(1, Ordering::AcqRel);
             }
+        }
+    }
+
+    fn ring(&self) {
+        *self.bell.lock().unwrap() = true;
+        self.rung.notify_one();
+    }
+
+    /// An event of the system rings also if the actor neither waits nor sleeps.
+    fn stop(&self) {
+        self.stops.store(true, Ordering::Relaxed);
+        match self.posture.sent() {
+            Alarm::None | Alarm::Ring => self.ring(),
             Alarm::Rouse => {
                 self.requests.fetch_add(1, Ordering::AcqRel);
             }
@@ -72,13 +88,38 @@ impl Model {
                 self.posture.get_up();
                 return last;
             }
-            let mut ring = self.bell.lock().unwrap();
-            while !*ring {
-                ring = self.rung.wait(ring).unwrap();
-            }
-            *ring = false;
-            drop(ring);
+            self.sleep_at_the_bell();
             self.posture.get_up();
+        }
+    }
+
+    fn sleep_at_the_bell(&self) {
+        let mut ring = self.bell.lock().unwrap();
+        while !*ring {
+            ring = self.rung.wait(ring).unwrap();
+        }
+        *ring = false;
+    }
+
+    /// Handles messages until it is asked to stop, and returns their number.
+    fn until_stopped(&self) -> usize {
+        let mut handled = 0;
+        let mut waits = false;
+        loop {
+            if self.stops.load(Ordering::Relaxed) {
+                return handled;
+            }
+            let taken = self.take();
+            handled += taken;
+            match (taken, waits) {
+                (0, true) => self.sleep_at_the_bell(),
+                (0, false) => self.posture.wait(),
+                _ => {}
+            }
+            waits = taken == 0 && !waits;
+            if !waits {
+                self.posture.get_up();
+            }
         }
     }
 }
@@ -142,5 +183,23 @@ fn a_sleep_has_one_request() {
         sender.join().unwrap();
         assert_eq!(model.requests.load(Ordering::Acquire), 1);
         assert_eq!(model.until_asleep(), 2);
+    });
+}
+
+/// A stop meets a message and an actor that is going to wait: the actor hears of the stop, and the
+/// message was handled, or is still in the lane for the dead letters.
+#[test]
+fn stop_against_tell() {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(2); // three threads
+    builder.check(|| {
+        let model = Model::new();
+        let (one, two) = (Arc::clone(&model), Arc::clone(&model));
+        let sender = thread::spawn(move || one.tell());
+        let stopper = thread::spawn(move || two.stop());
+        let handled = model.until_stopped();
+        sender.join().unwrap();
+        stopper.join().unwrap();
+        assert_eq!(handled + model.take(), 1);
     });
 }

@@ -1,10 +1,12 @@
 //! Models of the system lane: monitors against ends, and requests against an actor that is about to
 //! sleep. Waiting has the same last look as sleeping.
 
-use super::{Core, News, Sink};
+use super::{Core, News, Sink, Slot, Wait};
 use crate::actor::Event;
+use crate::address::Address;
 use crate::desk::Desk;
 use crate::exit::{Exit, ExitKind};
+use crate::mailbox::{Mailbox, Order, UserLane};
 use crate::monitor::MonitorId;
 use crate::system::Shared;
 use loom::thread;
@@ -119,15 +121,40 @@ fn kill_against_attach() {
     });
 }
 
+/// An actor that joins a group while it ends is not in it afterwards.
+#[test]
+fn join_against_exit() {
+    loom::model(|| {
+        let shared = Arc::new(Shared::new(0, 0));
+        let mailbox = Mailbox::default().drop_oldest(); // the plainest one
+        let order = Order { key: |()| 0, level: |()| 0 };
+        let lane = UserLane::new(&mailbox, order).unwrap();
+        let slot = Arc::new(Slot { core: running(&shared, "member"), lane });
+        let (group, member) = (shared.groups.group::<()>("all".into()), Address::new(slot));
+        let ending = Arc::clone(member.core());
+        let exit = thread::spawn(move || end(&ending));
+        group.join(&member);
+        exit.join().unwrap();
+        assert!(group.members().is_empty());
+    });
+}
+
 /// Of two actors that call each other at the same time, at least one finds the cycle.
 #[test]
 fn two_callers_of_each_other() {
     loom::model(|| {
         let (one, two) = pair();
         let (caller, target) = (Arc::clone(&two), Arc::clone(&one));
-        let other = thread::spawn(move || caller.begin_call(&target).is_err());
-        let found = one.begin_call(&two).is_err();
+        let other = thread::spawn(move || {
+            let call = caller.begin_call(&target, Wait::Idle);
+            let found = call.is_err();
+            std::mem::forget(call); // it waits
+            found
+        });
+        let call = one.begin_call(&two, Wait::Idle);
+        let found = call.is_err();
+        std::mem::forget(call);
         assert!(other.join().unwrap() | found);
-        (one.end_call(), two.end_call());
+        (one.end_call(None), two.end_call(None));
     });
 }

@@ -11,9 +11,11 @@ mod faults;
 mod mailboxes;
 mod overruns;
 mod restated;
+mod scripts;
 mod serving;
 mod sleep;
 mod supervision;
+mod traps;
 mod tree;
 
 use parcae::profile::Cluster;
