@@ -16,7 +16,6 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// A task that handles messages, one at a time.
@@ -189,23 +188,17 @@ pub struct ActorCx<'a, M> {
     pub(crate) copy: Option<(M, u32)>,
     /// A handler of a request that was served during a call has returned [`Next::Stop`].
     pub(crate) finishes: bool,
-    /// Number of helpers that run; none if there was no helper.
-    pub(crate) helping: Option<Arc<AtomicUsize>>,
-}
-
-/// Counts a helper while it runs.
-struct Helping(Arc<AtomicUsize>);
-
-impl Drop for Helping {
-    fn drop(&mut self) {
-        // Relaxed, as all accesses: a count, which guards nothing else.
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 /// The nursery of an incarnation.
 pub(crate) trait Helpers {
     fn spawn(&self, helper: Helper) -> Result<()>;
+
+    /// Whether a helper runs. One that does not any more has told the nursery of its failure.
+    fn are_there(&self) -> bool;
+
+    /// Whether the nursery, and so the actor's task, was cancelled.
+    fn is_cancelled(&self) -> bool;
 }
 
 type Helper = Box<dyn FnOnce(&Cx<Cluster>) -> Result<()> + Send>;
@@ -220,6 +213,14 @@ impl Helpers for Nest<'_, '_> {
     fn spawn(&self, helper: Helper) -> Result<()> {
         self.is_used.set(true);
         self.nursery.spawn(|cx| helper(cx)).map(drop)
+    }
+
+    fn are_there(&self) -> bool {
+        self.is_used.get() && self.nursery.live() > 0
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.nursery.is_cancelled()
     }
 }
 
@@ -300,20 +301,12 @@ impl<M: Send + 'static> ActorCx<'_, M> {
         &mut self,
         helper: impl FnOnce(&Cx<Cluster>) -> Result<()> + Send + 'static,
     ) -> Result<()> {
-        let helping = self.helping.get_or_insert_default();
-        helping.fetch_add(1, Ordering::Relaxed); // as in `Helping`
-        let counted = Helping(Arc::clone(helping));
-        self.helpers.spawn(Box::new(move |cx| {
-            let _counted = counted;
-            helper(cx)
-        }))
+        self.helpers.spawn(Box::new(helper))
     }
 
     /// Whether the task has nothing to stay for.
     pub(crate) fn may_sleep(&self) -> bool {
-        // Relaxed: as in `Helping`.
-        let helps = |helping: &Arc<AtomicUsize>| helping.load(Ordering::Relaxed) > 0;
-        self.timers.earliest().is_none() && !self.helping.as_ref().is_some_and(helps)
+        self.timers.earliest().is_none() && !self.helpers.are_there()
     }
 }
 

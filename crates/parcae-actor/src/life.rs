@@ -86,7 +86,6 @@ where
             again_taken: None,
             copy: None,
             finishes: false,
-            helping: None,
         };
         // One that the supervisor could not wake is not that of this incarnation.
         let asleep = self.asleep.take().filter(|asleep| asleep.incarnation == incarnation);
@@ -333,7 +332,12 @@ fn turns<A: Actor>(
         } else if core.is_draining() {
             return Ok(Some(ExitKind::Stopped));
         } else if told == Told::Sleeps {
-            return Ok(None);
+            if !core.is_killed() && !cx.helpers.is_cancelled() {
+                return Ok(None);
+            }
+            core.raise(); // hears of it in the wait
+            told = Told::Waits;
+            continue;
         } else {
             core.wait(cx.timers.earliest())?;
             told = Told::Runs;

@@ -26,6 +26,8 @@
 //! incarnation's task has open. The task names its token under the same lock ([`Core::attach`]) and
 //! looks at the flag: a kill that came before is passed on then, and one that comes later finds the
 //! token. One that sleeps has no task and no token: the kill asks for a task, which finds the flag.
+//! A task that is about to end because its actor sleeps looks at the flag after it has announced
+//! that, as at its lanes: it finds the flag, or the kill finds the actor asleep.
 //!
 //! # Ends
 //!
@@ -438,9 +440,9 @@ impl Core {
         drop(token); // with the lock free
     }
 
-    /// Whether the incarnation was cancelled.
-    #[cfg(all(test, loom))]
-    fn is_killed(&self) -> bool {
+    /// Whether the incarnation was cancelled. Part of the last look of a task that ends while its
+    /// actor sleeps: a cancellation that comes later finds it asleep.
+    pub(crate) fn is_killed(&self) -> bool {
         self.life().is_killed
     }
 

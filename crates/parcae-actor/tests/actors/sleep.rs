@@ -287,3 +287,38 @@ fn actors_that_sleep_are_dropped_with_a_system_that_fails() {
         assert!(actor.try_tell(Nudge::Add(1)).is_err());
     });
 }
+
+/// A helper fails while its actor is going to sleep, or is killed then: neither is lost.
+#[test]
+fn a_failure_or_a_kill_that_meets_the_sleep_ends_the_actor() {
+    struct Tired;
+    impl Actor for Tired {
+        type Msg = bool;
+
+        fn handle(&mut self, cx: &mut ActorCx<'_, bool>, helper_fails: bool) -> Result<Next> {
+            if helper_fails {
+                cx.spawn(|_| Err(Error::msg("the helper failed")))?;
+                cx.yield_now()?;
+            }
+            Ok(Next::Hibernate)
+        }
+    }
+    everywhere(|cx, system, _| {
+        for (pause, helper_fails) in (0..8).map(|round| (round / 2, round % 2 == 0)) {
+            let opts = ActorOpts::new("").child(Child::temporary());
+            let actor = system.start(opts, |_| Ok(Tired))?;
+            let end = actor.watch();
+            actor.tell(helper_fails)?;
+            for _ in 0..pause {
+                cx.yield_now()?;
+            }
+            if !helper_fails {
+                actor.kill()?;
+            }
+            let exit = end.wait_timeout(LONG)?;
+            let expected = if helper_fails { "failed: the helper failed" } else { "cancelled" };
+            assert!(exit.to_string().starts_with(expected), "{exit}");
+        }
+        Ok(())
+    });
+}

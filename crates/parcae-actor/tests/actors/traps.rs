@@ -166,7 +166,7 @@ fn each_end_destroys_the_state_before_anyone_hears_of_it() {
     }
 
     let ends =
-        ["finish", "fail", "panic", "exhaust", "stop", "kill", "sleep and stop"];
+        ["finish", "fail", "panic", "exhaust", "stop", "kill", "sleep and stop", "sleep and kill"];
     for end in ends {
         let (held, stopped) = (&AtomicBool::new(false), &AtomicU64::new(0));
         let run = |rt: &Runtime<Cluster>| {
