@@ -5,12 +5,12 @@ use crate::address::{ActorTask, OWN};
 use crate::exit::{Exit, ExitKind};
 use crate::letters::LetterReason;
 use crate::mailbox::Envelope;
-use crate::opts::{ActorAccount, ActorOpts, Child, Directive, KeptOpts};
+use crate::opts::{ActorAccount, ActorOpts, Directive, KeptOpts};
 use crate::overrun::MessageLimit;
 use crate::slot::{Core, News, Phase, Slot};
 use crate::tree::Shown;
 use parcae::profile::Cluster;
-use parcae::{Cx, Error, Result, SpawnOpts, time};
+use parcae::{Cx, Error, Result, time};
 use std::any::Any;
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -23,9 +23,7 @@ pub(crate) trait Seat: Send {
     fn core(&self) -> &Arc<Core>;
     /// The child, for observers.
     fn shown(&self) -> Arc<dyn Shown>;
-    fn child(&self) -> &Child;
-    fn spawn_opts(&self) -> SpawnOpts;
-    fn account(&self) -> ActorAccount;
+    fn kept(&self) -> &Arc<KeptOpts>;
 
     /// Runs an incarnation to its end, or until it sleeps: then there is no exit, and the next call
     /// for the same incarnation goes on. `started` is called when it has started.
@@ -35,7 +33,7 @@ pub(crate) trait Seat: Send {
 /// The seat of an actor.
 pub(crate) struct ActorSeat<A: Actor, F> {
     slot: Arc<Slot<A::Msg>>,
-    opts: KeptOpts,
+    opts: Arc<KeptOpts>,
     factory: F,
     last: Option<Exit>,
     /// Handed over to the next incarnation; or, by one that sleeps, to itself.
@@ -59,7 +57,7 @@ where
     F: FnMut(&mut Birth) -> Result<A> + Send,
 {
     pub(crate) fn new(slot: Arc<Slot<A::Msg>>, opts: ActorOpts, factory: F) -> ActorSeat<A, F> {
-        let opts = opts.kept;
+        let opts = opts.kept.unwrap_or_else(|| Arc::clone(&slot.core.shared.usual));
         ActorSeat { slot, opts, factory, last: None, handed: None, again: None, asleep: None }
     }
 
@@ -199,16 +197,8 @@ where
         slot
     }
 
-    fn child(&self) -> &Child {
-        &self.opts.child
-    }
-
-    fn spawn_opts(&self) -> SpawnOpts {
-        self.opts.spawn.clone()
-    }
-
-    fn account(&self) -> ActorAccount {
-        self.opts.account
+    fn kept(&self) -> &Arc<KeptOpts> {
+        &self.opts
     }
 
     fn live(&mut self, cx: &Cx<Cluster>, incarnation: u64, started: &dyn Fn()) -> Option<Exit> {

@@ -83,13 +83,16 @@ impl Default for ActorsOpts {
 pub struct ActorOpts {
     pub(crate) name: Arc<str>,
     pub(crate) mailbox: Mailbox,
-    pub(crate) kept: KeptOpts,
+    /// None for the defaults.
+    pub(crate) kept: Option<Arc<KeptOpts>>,
 }
 
-/// The options that are needed for as long as there is the actor.
+/// The options that are needed for as long as there is the actor. Actors share them that have the
+/// defaults, or clones of the same options.
 #[derive(Debug, Clone)]
 pub(crate) struct KeptOpts {
     pub(crate) child: Child,
+    /// Without the name.
     pub(crate) spawn: SpawnOpts,
     pub(crate) stash: usize,
     pub(crate) account: ActorAccount,
@@ -105,23 +108,35 @@ pub(crate) enum ActorAccount {
     Own,
 }
 
+impl KeptOpts {
+    pub(crate) fn new(child: Child) -> KeptOpts {
+        KeptOpts {
+            child,
+            spawn: SpawnOpts::new(),
+            stash: 64,
+            account: ActorAccount::Shared,
+            redeliver: 0,
+            limit: None,
+        }
+    }
+}
+
+impl Default for KeptOpts {
+    fn default() -> KeptOpts {
+        KeptOpts::new(Child::transient())
+    }
+}
+
 impl ActorOpts {
     /// An actor with this name, a [mailbox](Mailbox) of 64 messages, that is started again when it
     /// fails ([`Child::transient`]). The name must be free in its system; an empty name is not
     /// registered.
     pub fn new(name: impl Into<Arc<str>>) -> ActorOpts {
-        let name = name.into();
-        let spawn = SpawnOpts::new().name(name.clone());
-        let mailbox = Mailbox::default();
-        let kept = KeptOpts {
-            child: Child::transient(),
-            spawn,
-            stash: 64,
-            account: ActorAccount::Shared,
-            redeliver: 0,
-            limit: None,
-        };
-        ActorOpts { name, mailbox, kept }
+        ActorOpts { name: name.into(), mailbox: Mailbox::default(), kept: None }
+    }
+
+    fn kept(&mut self) -> &mut KeptOpts {
+        Arc::make_mut(self.kept.get_or_insert_default())
     }
 
     /// The mailbox of the actor.
@@ -132,14 +147,15 @@ impl ActorOpts {
 
     /// When the actor is started again, and how it is stopped.
     pub fn child(mut self, child: Child) -> ActorOpts {
-        self.kept.child = child;
+        self.kept().child = child;
         self
     }
 
     /// A budget of the actor's own, for each incarnation, out of that of its supervisor.
     pub fn budget(mut self, budget: Budget) -> ActorOpts {
-        self.kept.spawn = self.kept.spawn.budget(budget);
-        self.kept.account = ActorAccount::Own;
+        let kept = self.kept();
+        kept.spawn = std::mem::take(&mut kept.spawn).budget(budget);
+        kept.account = ActorAccount::Own;
         self
     }
 
@@ -147,7 +163,7 @@ impl ActorOpts {
     /// that it is poison, and becomes a dead letter. The actor's [`copy`](crate::Actor::copy) says
     /// which messages can be handed on. Without this a message is lost with its incarnation.
     pub fn redeliver(mut self, times: u32) -> ActorOpts {
-        self.kept.redeliver = times;
+        self.kept().redeliver = times;
         self
     }
 
@@ -189,13 +205,13 @@ impl ActorOpts {
     /// # Ok::<(), parcae::Error>(())
     /// ```
     pub fn message_ops(mut self, ops: u64, overrun: Overrun) -> ActorOpts {
-        self.kept.limit = Some(MessageLimit { ops, overrun });
+        self.kept().limit = Some(MessageLimit { ops, overrun });
         self
     }
 
     /// Messages that [`ActorCx::stash`](crate::ActorCx::stash) keeps at most.
     pub fn stash(mut self, messages: usize) -> ActorOpts {
-        self.kept.stash = messages;
+        self.kept().stash = messages;
         self
     }
 }

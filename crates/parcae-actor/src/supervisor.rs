@@ -40,7 +40,7 @@ use crate::desk::{Desk, Reports};
 use crate::exit::{Exit, ExitKind};
 use crate::life::{Seat, caught};
 use crate::opts::{
-    ActorAccount, AutoShutdown, Child, Directive, Restart, Significance, Strategy, Supervise,
+    ActorAccount, AutoShutdown, Directive, KeptOpts, Restart, Significance, Strategy, Supervise,
 };
 use crate::overrun::Plea;
 use crate::recharge::{Recharge, Shortage};
@@ -135,7 +135,7 @@ struct Station<'env> {
     core: Arc<Core>,
     /// Its place in the list for observers.
     place: usize,
-    child: Child,
+    kept: Arc<KeptOpts>,
     /// None while an incarnation has it, or sleeps.
     seat: Option<BoxedSeat<'env>>,
     /// Of an incarnation that sleeps.
@@ -240,7 +240,7 @@ impl<'scope, 'env> Supervisor<'_, 'scope, 'env> {
         let order = self.add(seat);
         let Some(station) = self.stations.get_mut(&order) else { return };
         let Some(seat) = station.seat.take() else { return };
-        let until = after(station.began, station.child.start_within);
+        let until = after(station.began, station.kept.child.start_within);
         station.start_by = Some(until);
         self.starting.insert((until, order));
         let incarnation = station.core.begin();
@@ -315,7 +315,7 @@ impl<'scope, 'env> Supervisor<'_, 'scope, 'env> {
         let station = Station {
             core: Arc::clone(seat.core()),
             place,
-            child: seat.child().clone(),
+            kept: Arc::clone(seat.kept()),
             seat: Some(seat),
             asleep: None,
             is_wanted: false,
@@ -343,7 +343,7 @@ impl<'scope, 'env> Supervisor<'_, 'scope, 'env> {
             self.due.remove(&(at, order));
         }
         station.began = time::now();
-        let (core, within) = (Arc::clone(&station.core), station.child.start_within);
+        let (core, within) = (Arc::clone(&station.core), station.kept.child.start_within);
         let incarnation = core.begin();
         self.launch(order, seat, incarnation, None);
         self.await_start(order, &core, after(time::now(), within))?;
@@ -364,7 +364,8 @@ impl<'scope, 'env> Supervisor<'_, 'scope, 'env> {
         incarnation: u64,
         reply: Option<StartReply>,
     ) {
-        let (opts, account) = (seat.spawn_opts(), seat.account());
+        let (opts, account) = (seat.kept().spawn.clone(), seat.kept().account);
+        let opts = opts.name(Arc::clone(&seat.core().name));
         let errand = Errand::new(self.work.inbox, (order, incarnation), seat, reply);
         let spawned = self.nursery.spawn_with(opts, move |cx| {
             errand.run(|seat, started| {
@@ -468,13 +469,13 @@ impl<'scope, 'env> Supervisor<'_, 'scope, 'env> {
             reply.send(Err(failure(&exit, "the actor did not start")));
             return Ok(());
         }
-        let directive = match &station.child.directive {
+        let directive = match &station.kept.child.directive {
             Some(decide) if exit.is_abnormal() => {
                 caught(|| Ok(decide(&exit))).unwrap_or(Directive::Restart)
             }
             _ => Directive::Restart,
         };
-        let again = match station.child.restart {
+        let again = match station.kept.child.restart {
             Restart::Permanent => true,
             Restart::Transient => exit.is_abnormal() && !station.core.is_asked_to_stop(),
             Restart::Temporary => false,
@@ -509,7 +510,7 @@ impl<'scope, 'env> Supervisor<'_, 'scope, 'env> {
         let roster = &self.work.inbox.desk;
         let Some(station) = self.stations.get_mut(&order) else { return Ok(()) };
         let name = &station.core.name;
-        if let Some((most, period)) = station.child.restarts {
+        if let Some((most, period)) = station.kept.child.restarts {
             let now = time::now();
             let is_old = |at: &Instant| now.saturating_duration_since(*at) >= period;
             let restarts = station.restarts.get_or_insert_default();
@@ -583,7 +584,7 @@ impl<'scope, 'env> Supervisor<'_, 'scope, 'env> {
     /// Whether a child that was to start again has been asked to stop meanwhile.
     fn is_to_end_instead(&self, order: u64) -> bool {
         self.stations.get(&order).is_some_and(|station| {
-            station.child.restart != Restart::Permanent && station.core.is_asked_to_stop()
+            station.kept.child.restart != Restart::Permanent && station.core.is_asked_to_stop()
         })
     }
 
@@ -595,7 +596,7 @@ impl<'scope, 'env> Supervisor<'_, 'scope, 'env> {
             let Some(station) = self.stations.get_mut(&order) else { return Ok(()) };
             let exit = station.exit.clone();
             let exit = exit.unwrap_or_else(|| Exit::new(ExitKind::Stopped, None));
-            if station.child.restart == Restart::Temporary {
+            if station.kept.child.restart == Restart::Temporary {
                 self.end(order, &exit);
             } else {
                 station.core.ended(&exit, Phase::Restarting { attempt: station.failures });
@@ -616,7 +617,7 @@ impl<'scope, 'env> Supervisor<'_, 'scope, 'env> {
     fn await_stop(&mut self, order: u64, asked: Instant) -> Result<()> {
         let Some(station) = self.stations.get(&order) else { return Ok(()) };
         let core = Arc::clone(&station.core);
-        let until = after(asked, station.child.stop_within);
+        let until = after(asked, station.kept.child.stop_within);
         if !self.await_end(order, Some(until))? {
             core.kill();
             self.await_end(order, None)?;
@@ -648,14 +649,14 @@ impl<'scope, 'env> Supervisor<'_, 'scope, 'env> {
         if let Some(at) = station.due {
             self.due.remove(&(at, order));
         }
-        self.ended_significant |= station.child.is_significant == Significance::Significant;
+        self.ended_significant |= station.kept.child.is_significant == Significance::Significant;
         station.end(exit, &self.work.inbox.desk);
     }
 
     /// Whether significant children have ended that the supervisor ends with.
     fn is_to_end(&self) -> bool {
         let is_significant =
-            |station: &Station<'_>| station.child.is_significant == Significance::Significant;
+            |station: &Station<'_>| station.kept.child.is_significant == Significance::Significant;
         self.ended_significant
             && match self.work.spec.auto {
                 AutoShutdown::Never => false,

@@ -7,7 +7,7 @@ use crate::group::{Group, Groups};
 use crate::letters::DeadLetters;
 use crate::mailbox::{Order, UserLane};
 use crate::monitor::MonitorId;
-use crate::opts::{ActorOpts, ActorsOpts, Supervise};
+use crate::opts::{ActorOpts, ActorsOpts, KeptOpts, Supervise};
 use crate::recharge::Recharge;
 use crate::slot::{Core, Slot};
 use crate::supervisor::{Allowance, Children, Dynamic, Inbox, StopOrder, Work, supervise};
@@ -235,6 +235,8 @@ pub(crate) struct Shared {
     pub(crate) letters: DeadLetters,
     pub(crate) audit: AddressAudit,
     pub(crate) groups: Groups,
+    /// The options of actors that keep the defaults.
+    pub(crate) usual: Arc<KeptOpts>,
     next: AtomicU64,
     names: Mutex<BTreeMap<Arc<str>, Name>>,
 }
@@ -251,6 +253,7 @@ impl Shared {
             letters: DeadLetters::new(letters),
             audit: AddressAudit::new(audit),
             groups: Groups::default(),
+            usual: Arc::default(),
             next: AtomicU64::new(1),
             names: Mutex::default(),
         }

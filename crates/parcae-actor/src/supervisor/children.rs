@@ -5,13 +5,13 @@ use crate::actor::{Actor, Birth};
 use crate::address::Address;
 use crate::exit::{Exit, ExitKind};
 use crate::life::{ActorSeat, Seat, caught};
-use crate::opts::{ActorAccount, ActorOpts, Child, Strategy, Supervise};
+use crate::opts::{ActorOpts, Child, KeptOpts, Strategy, Supervise};
 use crate::recharge::Recharge;
 use crate::slot::{Core, Phase};
 use crate::system::Shared;
 use crate::tree::{Shown, ShownSupervisor};
 use parcae::profile::Cluster;
-use parcae::{CancelToken, Cx, Error, NurseryOpts, Result, SpawnOpts};
+use parcae::{CancelToken, Cx, Error, NurseryOpts, Result};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -106,7 +106,7 @@ impl<'env> Children<'env> {
             core,
             spec,
             recharge,
-            child: Child::permanent(),
+            kept: Arc::new(KeptOpts::new(Child::permanent())),
             above,
             inbox: Arc::clone(&inbox),
             order,
@@ -155,7 +155,7 @@ struct SupervisorSeat<'env> {
     spec: Supervise,
     /// Its own policy, or that of the supervisor above.
     recharge: Option<Recharge>,
-    child: Child,
+    kept: Arc<KeptOpts>,
     above: Arc<Allowance>,
     /// Survives restarts of the supervisor.
     inbox: Arc<Inbox<'env>>,
@@ -172,16 +172,8 @@ impl Seat for SupervisorSeat<'_> {
         Arc::new(ShownSupervisor(Arc::clone(&self.core)))
     }
 
-    fn child(&self) -> &Child {
-        &self.child
-    }
-
-    fn spawn_opts(&self) -> SpawnOpts {
-        SpawnOpts::new().name(Arc::clone(&self.core.name))
-    }
-
-    fn account(&self) -> ActorAccount {
-        ActorAccount::Shared
+    fn kept(&self) -> &Arc<KeptOpts> {
+        &self.kept
     }
 
     fn live(&mut self, cx: &Cx<Cluster>, incarnation: u64, started: &dyn Fn()) -> Option<Exit> {
