@@ -18,7 +18,7 @@ pub enum Peer {
     Hyper,
     /// <https://docs.rs/async-executor>, the scheduler of smol.
     AsyncExecutor,
-    /// <https://docs.rs/async-io>, the timers of smol, on async-executor.
+    /// <https://docs.rs/async-io>, the reactor and the timers of smol, on async-executor.
     AsyncIo,
     /// <https://docs.rs/may>
     May,

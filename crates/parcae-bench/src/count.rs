@@ -4,7 +4,7 @@
 //! that makes an operation a tenth slower. Instruction counts do not vary, so they catch gradual
 //! regressions. They do not show cache misses or stalls: `parcae-bench` measures those.
 //!
-//! Every [`Operation`] runs in its own process under callgrind, `FEW` times and `MANY` times; the
+//! Every [`Operation`] runs in its own process under callgrind, few times and many times; the
 //! difference of the two counts belongs to the operations alone, because both contain startup and
 //! shutdown. Where tasks are needed there is one worker, which does not spin, so that nothing
 //! depends on the clock.
@@ -16,10 +16,12 @@
 use crate::args::CountArgs;
 use crate::case::Failure;
 use crate::machine::COMPILER;
+use crate::workloads;
 use clap::ValueEnum;
 use parcae::channel::{OneSender, channel, oneshot};
 use parcae::fiber::{Fiber, Step};
 use parcae::prelude::*;
+use parcae::runtime::SocketBackend;
 use parcae::stack::{StackPool, StackSize};
 use std::fmt::Write as _;
 use std::hint::black_box;
@@ -46,17 +48,27 @@ pub enum Operation {
     Pingpong,
     /// A question over a channel to another task, and the answer over a oneshot
     Ask,
+    /// A message of 64 bytes over a socket to a task, and back, with the client, without the kernel
+    Echo,
+    /// A request by HTTP and its answer, with the client, without the kernel
+    Http,
+    /// A message of 64 bytes over the simulated network to another task, and back
+    Simulated,
 }
 
-/// Repetitions in the run that is subtracted.
-const FEW: usize = 10_000;
-/// Repetitions in the other run.
-const MANY: usize = 110_000;
+/// Repetitions in the run that is subtracted, and in the other one.
+type Times = (usize, usize);
+const OFTEN: Times = (10_000, 110_000);
+/// For operations of thousands of instructions. Multiples of `CONNECTIONS`.
+const RARELY: Times = (640, 3_200);
+/// Sockets that have input at the same time: the worker does not search for work in between, which
+/// would depend on the clock.
+const CONNECTIONS: usize = 64;
 /// The accepted excess over the baseline.
 const TOLERANCE: f64 = 0.10;
 
 impl Operation {
-    const ALL: [Operation; 8] = [
+    const ALL: [Operation; 11] = [
         Operation::Switch,
         Operation::Yield,
         Operation::Spawn,
@@ -65,7 +77,17 @@ impl Operation {
         Operation::Channel,
         Operation::Pingpong,
         Operation::Ask,
+        Operation::Echo,
+        Operation::Http,
+        Operation::Simulated,
     ];
+
+    const fn times(self) -> Times {
+        match self {
+            Operation::Echo | Operation::Http | Operation::Simulated => RARELY,
+            _ => OFTEN,
+        }
+    }
 
     /// The name in arguments and in the baseline.
     pub const fn name(self) -> &'static str {
@@ -78,6 +100,9 @@ impl Operation {
             Operation::Channel => "channel",
             Operation::Pingpong => "pingpong",
             Operation::Ask => "ask",
+            Operation::Echo => "echo",
+            Operation::Http => "http",
+            Operation::Simulated => "simulated",
         }
     }
 
@@ -96,6 +121,12 @@ impl Operation {
             Operation::Channel => on_task(|cx| values(cx, times)),
             Operation::Pingpong => on_task(|cx| rallies(cx, times)),
             Operation::Ask => on_task(|cx| questions(cx, times)),
+            Operation::Echo => {
+                let rounds = times / CONNECTIONS;
+                workloads::echo_rounds(SocketBackend::Epoll, CONNECTIONS, rounds).map(drop)
+            }
+            Operation::Http => workloads::http_rounds(CONNECTIONS, times / CONNECTIONS).map(drop),
+            Operation::Simulated => workloads::simulated_echoes(times).map(drop),
         }
     }
 }
@@ -287,9 +318,9 @@ fn available() -> Result<(), String> {
 
 /// Instructions of one operation.
 fn instructions(operation: Operation) -> io::Result<f64> {
-    let few = collected(operation, FEW)?;
-    let many = collected(operation, MANY)?;
-    Ok((many as f64 - few as f64) / (MANY - FEW) as f64)
+    let (few, many) = operation.times();
+    let counted = collected(operation, many)? as f64 - collected(operation, few)? as f64;
+    Ok(counted / (many - few) as f64)
 }
 
 /// Instructions of a whole process.
@@ -454,7 +485,8 @@ mod tests {
     #[test]
     fn every_operation_can_be_done() {
         for operation in Operation::ALL {
-            operation.run(2_000).unwrap_or_else(|error| panic!("{}: {error}", operation.name()));
+            let times = operation.times().0.min(2_000);
+            operation.run(times).unwrap_or_else(|error| panic!("{}: {error}", operation.name()));
         }
     }
 }

@@ -36,6 +36,9 @@ mod wake;
 mod woken;
 mod yielding;
 
+pub(crate) use io::echo_rounds;
+pub(crate) use serve::{http_rounds, simulated_echoes};
+
 use crate::case::Workload;
 use parcae::stack::StackSize;
 use std::time::Instant;

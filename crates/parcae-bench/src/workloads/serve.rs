@@ -139,7 +139,16 @@ fn unless_cancelled(outcome: parcae::Result<()>) -> parcae::Result<()> {
 }
 
 fn http(connections: usize, scale: &Scale) -> Result<f64, Failure> {
-    let count = scale.of(REQUESTS) / connections;
+    let rounds = http_rounds(connections, scale.of(REQUESTS) / connections)?;
+    Ok(per_echo(rounds, connections))
+}
+
+/// The server's CPU for a request of each connection, in each round.
+///
+/// # Errors
+///
+/// If a socket or the runtime cannot be made.
+pub(crate) fn http_rounds(connections: usize, count: usize) -> Result<Vec<Duration>, Failure> {
     let rt = runtimes::runtime::<Service>(1)?;
     let mut rounds = Vec::new();
     rt.run(|cx| {
@@ -171,7 +180,7 @@ fn http(connections: usize, scale: &Scale) -> Result<f64, Failure> {
             Ok(())
         })
     })?;
-    Ok(per_echo(rounds, connections))
+    Ok(rounds)
 }
 
 /// A body of one piece.
@@ -542,6 +551,15 @@ fn computing(workers: usize, scale: &Scale) -> Result<f64, Failure> {
 
 fn simulated(scale: &Scale) -> Result<f64, Failure> {
     let count = scale.of(200_000);
+    Ok(simulated_echoes(count)?.as_nanos() as f64 / count as f64)
+}
+
+/// The time of so many echoes in the simulated network.
+///
+/// # Errors
+///
+/// If the runtime cannot be made.
+pub(crate) fn simulated_echoes(count: usize) -> Result<Duration, Failure> {
     let rt = Runtime::builder().workers(1).deterministic(1).build()?;
     Ok(rt.run(|cx| {
         let listener = parcae_io::net::TcpListener::bind("10.0.0.1:80")?;
@@ -562,7 +580,7 @@ fn simulated(scale: &Scale) -> Result<f64, Failure> {
                 client.write_all(&[7; 64])?;
                 client.read_exact(&mut [0; 64])?;
             }
-            Ok(super::nanos_per(began, count))
+            Ok(began.elapsed())
         })
     })?)
 }
