@@ -59,7 +59,7 @@
 //!
 //! # Limits
 //!
-//! Linux only, by epoll. Names of hosts are resolved by `getaddrinfo` on the runtime's threads for
+//! Linux only. Names of hosts are resolved by `getaddrinfo` on the runtime's threads for
 //! blocking calls; a question that was left by a cancelled task holds up the end of the runtime.
 
 pub mod compat;
