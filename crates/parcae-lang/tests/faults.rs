@@ -39,6 +39,7 @@ fn each_code_is_found_where_it_belongs() {
         ("select do case 5 do end end", "P0009"),
         ("print(nope)", "S1001"),
         ("nope(1)", "S1001"),
+        ("nursery do spawn nope(1) end", "S1001"),
         ("let p = P { x: 1, z: 2 }", "S1001"),
         ("let p = P { x: 1 }", "S2011"),
         ("break", "S1005"),

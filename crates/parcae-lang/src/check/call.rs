@@ -66,6 +66,13 @@ impl<'a> Checker<'a, '_> {
         self.call_async(callee, args, want, span)
     }
 
+    /// Whether no variable, function or builtin has this name.
+    pub(super) fn is_unknown(&mut self, name: &str) -> bool {
+        let is_function = self.funcs.contains_key(name) || is_builtin(name);
+        let is_host = Authority::of(name).is_some() || self.hosts.iter().any(|it| it.name == name);
+        self.resolve(name).is_none() && !is_function && !is_host
+    }
+
     /// A call, of an async function too.
     pub(super) fn call_async(
         &mut self,

@@ -70,6 +70,13 @@ impl<'a> Checker<'a, '_> {
             _ => None,
         };
         let Some(id) = named else {
+            if let ExprKind::Name(name) = callee.kind
+                && self.is_unknown(name)
+            {
+                let args: Vec<&ast::Expr<'a>> = args.iter().collect();
+                self.call_async(callee, &args, None, inner.span); // there is no such function
+                return nothing(span);
+            }
             let message = "not supported yet: spawning anything but a named function or a literal";
             let fault = Diagnostic::new("S4001", callee.span, message);
             self.fault(fault.hint("write `spawn func() do … end`"));
