@@ -66,7 +66,11 @@ pub struct TokenError {
 
 impl fmt::Display for TokenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is no token of this version; tokens begin with `{PREFIX}`", self.text)
+        write!(f, "`{}` is no token of this version", self.text)?;
+        match self.text.trim().starts_with(PREFIX) {
+            true => f.write_str(": a part of it is missing, or it has changed"),
+            false => write!(f, "; tokens begin with `{PREFIX}`"),
+        }
     }
 }
 
