@@ -135,9 +135,11 @@ pub enum CallError {
     },
     /// The actor has ended.
     Gone(Option<Exit>),
-    /// The actor dropped the request without a reply.
+    /// The actor dropped the request without a reply. This is so if the handler returned an error
+    /// while it had the request: [`Event::Down`](crate::Event::Down) or a watch has that error.
     NoReply,
-    /// The handler panicked or failed while it had the request.
+    /// The handler was unwound while it had the request: by a panic, or by a `#[budgeted]` function
+    /// whose budget was used up.
     Failed,
     /// The address does not allow it.
     Refused(Refusal),
@@ -607,7 +609,9 @@ impl fmt::Display for CallError {
             }
             CallError::Gone(Some(exit)) => write!(f, "the actor has ended: {exit}"),
             CallError::Gone(None) => f.write_str("the actor has ended"),
-            CallError::NoReply => f.write_str("the actor dropped the request without a reply"),
+            CallError::NoReply => f.write_str(
+                "the actor dropped the request without a reply (did its handler return an error?)",
+            ),
             CallError::Failed => f.write_str("the actor failed while it handled the request"),
             CallError::Refused(refusal) => refusal.fmt(f),
             CallError::Cycle(path) => {

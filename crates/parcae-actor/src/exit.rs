@@ -103,9 +103,12 @@ impl fmt::Display for ExitKind {
 
 impl fmt::Display for Exit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.error {
-            Some(error) => write!(f, "{}: {error}", self.kind),
-            None => self.kind.fmt(f),
+        match (&self.error, self.kind) {
+            // These errors say so themselves: "panicked: …", "cancelled: deadline exceeded".
+            (Some(error), ExitKind::Panicked) => error.fmt(f),
+            (Some(error), ExitKind::Cancelled) if error.is_cancelled() => error.fmt(f),
+            (Some(error), kind) => write!(f, "{kind}: {error}"),
+            (None, kind) => kind.fmt(f),
         }
     }
 }

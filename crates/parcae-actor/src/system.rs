@@ -171,7 +171,38 @@ impl<'env> System<'env> {
     }
 
     /// Starts a supervisor with its children, and waits until all have started. The closure names
-    /// the children; it is called again when the supervisor is restarted.
+    /// the children; it is called again when the supervisor is restarted, and then makes new
+    /// addresses. [`find`](System::find) returns the present address of a name:
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    /// use parcae::profile::Cluster;
+    /// use parcae_actor::{Actor, ActorCx, ActorOpts, Actors, ActorsOpts, Next, Supervise};
+    ///
+    /// struct Worker;
+    ///
+    /// impl Actor for Worker {
+    ///     type Msg = u32;
+    ///
+    ///     fn handle(&mut self, _: &mut ActorCx<'_, u32>, _: u32) -> parcae::Result<Next> {
+    ///         Ok(Next::Continue)
+    ///     }
+    /// }
+    ///
+    /// let rt = Runtime::builder().profile::<Cluster>().build()?;
+    /// rt.run(|cx| {
+    ///     cx.actors(ActorsOpts::new(), |system| {
+    ///         system.supervise("pool", Supervise::one_for_one(), |children| {
+    ///             children.actor(ActorOpts::new("a"), |_| Ok(Worker))?;
+    ///             children.actor(ActorOpts::new("b"), |_| Ok(Worker))?;
+    ///             Ok(())
+    ///         })?;
+    ///         system.find::<u32>("b").expect("it has started").tell(7)?;
+    ///         Ok(())
+    ///     })
+    /// })?;
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
     ///
     /// # Errors
     ///

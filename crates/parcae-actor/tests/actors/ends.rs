@@ -9,9 +9,9 @@ fn a_monitor_fires_once_for_each_kind_of_end() {
     let ends: [(End, &str); 5] = [
         (|actor| Ok(actor.tell(Msg::Finish)?), "finished"),
         (|actor| Ok(actor.tell(Msg::Fail("broken"))?), "failed: broken"),
-        (|actor| Ok(actor.tell(Msg::Panic("ouch"))?), "panicked: panicked: ouch"),
+        (|actor| Ok(actor.tell(Msg::Panic("ouch"))?), "panicked: ouch"),
         (|actor| Ok(actor.stop()?), "stopped"),
-        (|actor| Ok(actor.kill()?), "cancelled: cancelled explicitly"),
+        (|actor| Ok(actor.kill()?), "cancelled explicitly"),
     ];
     for (end, expected) in ends {
         everywhere(move |cx, system, log| {
