@@ -22,8 +22,9 @@ const FIRST_RATE: u64 = 2 << RATE_SHIFT;
 const RATE_SHIFT: u32 = 8;
 /// The rate of a turn counts for a fraction of 2 to this power in the average.
 const RATE_WINDOW: u32 = 3;
-/// The least and the greatest rate.
-const RATES: std::ops::RangeInclusive<u64> = FIRST_RATE / 16..=FIRST_RATE * 16;
+/// The least and the greatest rate: an eighth of a nanosecond and 16 µs. Where checkpoints are
+/// further apart, a turn is a few ops anyway.
+const RATES: std::ops::RangeInclusive<u64> = FIRST_RATE / 16..=FIRST_RATE << 13;
 
 /// Picks of the fair queue between two looks at the demand on all workers.
 const DEMAND_INTERVAL: u32 = 8;
@@ -381,7 +382,10 @@ impl FairWorker {
         };
         if self.charges == ChargeUnit::Nanos && used > 0 {
             let rate = (charge << RATE_SHIFT) / used;
-            let average = member.rate - (member.rate >> RATE_WINDOW) + (rate >> RATE_WINDOW);
+            let average = match member.rate {
+                FIRST_RATE => rate, // a guess, which may be wrong by a thousand times
+                old => old - (old >> RATE_WINDOW) + (rate >> RATE_WINDOW),
+            };
             member.rate = average.clamp(*RATES.start(), *RATES.end());
         }
         let ready: usize = member.started.iter().map(Chain::len).sum();

@@ -34,6 +34,21 @@ fn an_exact_turn_asks_the_clock_at_every_pick() {
     assert_eq!(picks_of(Charging::Hybrid), (CLOCK_INTERVAL, 1));
 }
 
+/// The second turn of a tenant is as long as its request, whatever an op takes.
+#[test]
+fn a_turn_has_as_many_ops_as_fit_into_its_request() {
+    for nanos in [1, 2, 30, 1_000, 15_000] {
+        let charging = Charging::Hybrid;
+        let table = TenantTable::new(ChargeUnit::Nanos, charging, 1, 1).expect("memory");
+        let mut fair = FairWorker::new(0, ChargeUnit::Nanos, charging, 1).expect("memory");
+        fair.begin_unpicked(&table, DEFAULT, 1_000);
+        fair.turn.used = 20;
+        fair.end_turn(&table, 1_000 + 20 * nanos);
+        fair.begin_unpicked(&table, DEFAULT, 1_000 + 20 * nanos);
+        assert_eq!(fair.turn.ops, fair.turn.rest / nanos, "{nanos} ns an op");
+    }
+}
+
 fn table_of(tenants: usize) -> (TenantTable, FairWorker) {
     let unit = ChargeUnit::Ops;
     let table = TenantTable::new(unit, Charging::Hybrid, tenants, 1).expect("memory");
