@@ -32,6 +32,8 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
+#[cfg(feature = "internals")]
+pub use crate::sched::totals::{Totals, record, totals};
 pub use crate::sched::worker::Cancelled;
 pub use crate::sync::blocking::BlockingLimits;
 use crate::sync::blocking::BlockingPool;

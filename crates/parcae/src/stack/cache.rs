@@ -19,7 +19,7 @@ const BATCH: usize = CAPACITY / 2;
 /// How many stacks a cache holds. Written by the cache's owner only, read by
 /// [`StackPool::stats`](super::StackPool::stats).
 #[derive(Default)]
-#[repr(align(64))]
+#[cfg_attr(not(feature = "unpadded"), repr(align(64)))]
 pub(super) struct CacheCount(AtomicUsize);
 
 impl CacheCount {

@@ -125,7 +125,7 @@ const OVERFLOW: usize = if CAPACITY < 256 { CAPACITY / 2 } else { 128 };
 const _: () = assert!(CAPACITY.is_power_of_two());
 
 /// A word on cache lines of its own: two of them, because x86 fetches lines in pairs.
-#[repr(align(128))]
+#[cfg_attr(not(feature = "unpadded"), repr(align(128)))]
 struct PaddedWord(AtomicU64);
 
 /// The part that owner and thieves share. The module header has the table of writers.

@@ -60,7 +60,7 @@ const EVENT: u64 = packed::MOST + 1;
 
 /// The last events of one writer.
 #[derive(Debug)]
-#[repr(align(64))]
+#[cfg_attr(not(feature = "unpadded"), repr(align(64)))]
 pub(crate) struct EventRing {
     /// The words of all blocks.
     words: Box<[AtomicU64]>,

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Times of one worker. Written by the worker alone, read by any thread.
 #[derive(Debug, Default)]
-#[repr(align(128))]
+#[cfg_attr(not(feature = "unpadded"), repr(align(128)))]
 pub(crate) struct WorkerTimes {
     /// From ready to running.
     pub(crate) wakes: HistogramCounts,

@@ -37,7 +37,7 @@ const IN_POLLER: u32 = 2;
 
 /// Where one thread sleeps. An `unpark` that comes first makes the next `park` return.
 #[derive(Debug)]
-#[repr(align(64))]
+#[cfg_attr(not(feature = "unpadded"), repr(align(64)))]
 pub(crate) struct Parker {
     word: AtomicU32,
 }

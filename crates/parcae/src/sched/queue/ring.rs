@@ -39,7 +39,7 @@ const FREE: usize = 0;
 const PUBLISHED: usize = 1;
 
 /// A counter alone on its cache line, and on the one that is fetched along with it.
-#[repr(align(128))]
+#[cfg_attr(not(feature = "unpadded"), repr(align(128)))]
 struct RingPosition(AtomicUsize);
 
 /// See the module.

@@ -36,7 +36,7 @@ use crate::sched::task::Task;
 use std::ptr::{NonNull, null_mut};
 
 /// The running task of one worker. On lines of its own: the worker writes it for each task.
-#[repr(align(128))]
+#[cfg_attr(not(feature = "unpadded"), repr(align(128)))]
 struct RunningTask {
     /// Null while none runs, and while there are neither tenants nor contexts.
     task: AtomicPtr<Task>,

@@ -55,7 +55,7 @@ pub(crate) enum TaskSource {
 
 /// The queues of one worker that other threads use. On cache lines of their own: a wake of one
 /// worker must not disturb another one that looks at its inbox.
-#[repr(align(128))]
+#[cfg_attr(not(feature = "unpadded"), repr(align(128)))]
 pub(super) struct WorkerQueues {
     pub(super) stealer: Stealer<Task>,
     /// Woken tasks that only this worker may run.

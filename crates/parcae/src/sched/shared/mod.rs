@@ -6,6 +6,8 @@ mod events;
 mod gate;
 mod reset;
 mod roots;
+#[cfg(feature = "internals")]
+pub(crate) mod totals;
 
 use crate::base::error::TaskId;
 use crate::sched::deque::Stealer;
@@ -208,7 +210,7 @@ impl Shared {
             conductor: Parker::default(),
             log: config.deterministic.then(|| EventLog::new(keeps_log)),
             lab,
-            tracer: Tracer::new(workers, tracer),
+            tracer: new_tracer(workers, tracer),
             started: Instant::now(),
             epoch: AtomicU64::new(0),
             timers: Timers::new(config.workers + config.temporary, unit),
@@ -554,9 +556,19 @@ impl Shared {
     }
 }
 
+/// The tracer of a new scheduler.
+fn new_tracer(workers: usize, opts: TracerOpts) -> Tracer {
+    let tracer = Tracer::new(workers, opts);
+    #[cfg(feature = "internals")]
+    totals::begin(&tracer);
+    tracer
+}
+
 impl Drop for Shared {
     fn drop(&mut self) {
         self.timer_thread.stop();
         self.signal_timer.stop();
+        #[cfg(feature = "internals")]
+        totals::add(self);
     }
 }

@@ -12,7 +12,7 @@ pub(crate) struct RootCount {
 }
 
 #[derive(Debug, Default)]
-#[repr(align(64))]
+#[cfg_attr(not(feature = "unpadded"), repr(align(64)))]
 struct CountLine(AtomicU64);
 
 impl RootCount {

@@ -234,7 +234,7 @@ pub(crate) enum Rest {
 }
 
 /// A wheel with its lock.
-#[repr(align(128))]
+#[cfg_attr(not(feature = "unpadded"), repr(align(128)))]
 pub(crate) struct SharedWheel<T> {
     unit: Nanos,
     wheel: Mutex<Wheel<T>>,

@@ -8,7 +8,7 @@ macro_rules! stats {
         /// Counters of one worker. Relaxed: statistics, on which nothing depends but `live`, which
         /// says how.
         #[derive(Debug, Default)]
-        #[repr(align(128))]
+        #[cfg_attr(not(feature = "unpadded"), repr(align(128)))]
         pub(crate) struct Stats {
             $(pub(crate) $name: Counter,)*
         }
