@@ -2,6 +2,7 @@
 
 use crate::case::{Peer, Workload};
 use crate::count::Operation;
+use crate::evidence::OnceArgs;
 use crate::workloads::WORKLOADS;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand, ValueEnum};
@@ -49,6 +50,18 @@ pub struct Args {
     #[arg(long)]
     pub floors: bool,
 
+    /// Report where the time of parcae goes instead of comparing it with its peers: counters of the
+    /// scheduler, the kernel and the processor, samples by function, and each figure again with a
+    /// recording and without the padding of cache lines. Written into the folder `evidence` of the
+    /// report, with the output of every process
+    #[arg(long, conflicts_with_all = ["floors", "peers", "table", "tsv"])]
+    pub evidence: bool,
+
+    /// The program parcae-bench-unpadded for --evidence; default: built by cargo, or beside this
+    /// program
+    #[arg(long, value_name = "FILE", requires = "evidence")]
+    pub unpadded: Option<PathBuf>,
+
     /// Print one JSON document instead of a table: conditions, results of all rounds, targets,
     /// failures
     #[arg(long, conflicts_with_all = ["table", "tsv"])]
@@ -76,6 +89,9 @@ pub enum Command {
         #[allow(missing_docs)]
         times: usize,
     },
+    /// Measure one variant, and print what was found: a process of `--evidence`
+    #[command(hide = true)]
+    EvidenceOnce(OnceArgs),
 }
 
 /// The arguments of `count`.

@@ -41,6 +41,7 @@
 mod args;
 mod case;
 pub mod count;
+mod evidence;
 mod machine;
 pub mod noise;
 pub mod report;
@@ -50,14 +51,17 @@ mod workloads;
 
 pub use args::{Args, Command, CountArgs};
 pub use case::{Better, Case, Failure, Peer, Rounds, Scale, Side, Variant, Workload};
+pub use evidence::{OnceArgs, Watch};
 pub use machine::Conditions;
 pub use workloads::WORKLOADS;
 
+use clap::Parser;
 use noise::{Noise, NoiseWatch};
 use runner::Figure;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use targets::{Floors, Verdict};
 
 /// The results of a run, for its reports.
@@ -77,6 +81,23 @@ pub struct Run {
     pub failures: Vec<(Case, Failure)>,
 }
 
+/// The program: parses the arguments, runs, reports an error.
+pub fn main() -> ExitCode {
+    // Errors in the arguments end here, with a list of what is known and exit code 2.
+    let args = Args::parse();
+    match run(&args) {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE, // each failure has been reported where it happened
+        Err(error) => {
+            // A reader that had enough (`| head`) needs no message.
+            if error.kind() != io::ErrorKind::BrokenPipe {
+                let _ = writeln!(io::stderr(), "parcae-bench: {error}");
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
 /// Runs with these arguments: results on standard output, conditions and progress on standard
 /// error. Returns how many cases failed; with `--floors`, how many of parcae's, plus the broken
 /// floors. Each was reported on standard error.
@@ -91,6 +112,10 @@ pub fn run(args: &Args) -> io::Result<usize> {
             operation.run(*times).map_err(|failure| io::Error::other(failure.to_string()))?;
             return Ok(0);
         }
+        Some(Command::EvidenceOnce(args)) => {
+            evidence::once(args, &mut io::stdout().lock())?;
+            return Ok(0);
+        }
         None => {}
     }
     let mut out = anstream::stdout().lock(); // colours, on a terminal
@@ -101,6 +126,9 @@ pub fn run(args: &Args) -> io::Result<usize> {
             report::list(&mut out)?;
         }
         return Ok(0);
+    }
+    if args.evidence {
+        return evidence::run(args, &mut out);
     }
     let run = measure(args, &mut out)?;
     if args.json {

@@ -120,14 +120,14 @@ impl fmt::Display for Noise {
 
 /// Times of all processors, in ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct CpuTimes {
+pub(crate) struct CpuTimes {
     total: u64,
     busy: u64,
     steal: u64,
 }
 
 impl CpuTimes {
-    fn read() -> Option<CpuTimes> {
+    pub(crate) fn read() -> Option<CpuTimes> {
         CpuTimes::parse(&fs::read_to_string("/proc/stat").ok()?)
     }
 
@@ -146,7 +146,7 @@ impl CpuTimes {
 
     /// The shares of steal and of other processes since an earlier reading, if this process has
     /// used so many ticks.
-    fn since(self, start: CpuTimes, own: u64) -> Option<(f64, f64)> {
+    pub(crate) fn since(self, start: CpuTimes, own: u64) -> Option<(f64, f64)> {
         let total = self.total.checked_sub(start.total).filter(|&total| total > 0)? as f64;
         let others = self.busy.saturating_sub(start.busy).saturating_sub(own) as f64;
         Some((self.steal.saturating_sub(start.steal) as f64 / total, others / total))

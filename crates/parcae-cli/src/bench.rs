@@ -36,6 +36,7 @@ Usage: parcae bench [OPTIONS] [WORKLOAD]...
   --quick        fewer rounds and shorter loops: takes seconds, and is noisier
   --peer NAME    compare with this peer only; may be given several times
   --rounds N     measured rounds per workload
+  --evidence     counters, samples, recording and padding instead of peers
   --out DIR      folder for the report
   --json, --tsv, --table    output format";
 

@@ -53,6 +53,7 @@ fn samples(rt: &Runtime, count: usize) -> Vec<Snapshot> {
 
 /// Figures never fall, on whichever worker the tasks run, and a tenant whose tasks all sleep is not
 /// charged.
+// rule: S3-ACCT-5, S3-EEVDF-5
 #[test]
 fn accounts_only_grow_survive_migration_and_stop_while_tasks_wait() {
     for seed in 0..20 {
@@ -82,6 +83,7 @@ fn accounts_only_grow_survive_migration_and_stop_while_tasks_wait() {
 }
 
 /// Polls and timers have accounts; without tenants nothing is counted.
+// rule: S3-ACCT-5
 #[test]
 fn polls_and_timers_are_charged_to_the_runtime() {
     let rt = runtime(1, 1);
@@ -133,6 +135,7 @@ fn nap() {
     std::thread::sleep(NAP);
 }
 
+// rule: S3-ACCT-5
 #[test]
 fn blocking_calls_are_charged_to_the_tenant_of_the_caller() {
     let rt = Runtime::builder().workers(1).charging(Charging::Exact).build().unwrap();

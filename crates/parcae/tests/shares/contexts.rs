@@ -36,7 +36,7 @@ fn refusal(result: parcae::Result<CapContext>) -> ContextRefused {
     }
 }
 
-// rule: S3-SC-8, S3-GATE-9
+// rule: S3-SC-8, S3-GATE-9, S3-GOAL-5
 #[test]
 fn admission_refuses_what_the_worker_cannot_keep() {
     let rt = one_worker(1);
@@ -156,7 +156,7 @@ fn admission_spreads_contexts_over_workers() {
 
 /// The budget is enforced beside other work and without it: a task that computes all the time gets
 /// its budget in each period, and best effort gets the rest.
-// rule: S3-SC-3, S3-SC-4, S3-SC-5, S3-GATE-10
+// rule: S3-SC-3, S3-SC-4, S3-SC-5, S3-GATE-10, S3-ACCT-4
 #[test]
 fn a_task_runs_on_its_budget_and_not_beyond() {
     for (seed, hogs) in (0..10).flat_map(|seed| [(seed, 0), (seed, 3)]) {

@@ -5,7 +5,7 @@ use parcae::channel::channel;
 use std::time::Duration;
 
 /// A tenant that naps before its slice ends gets no more than its share.
-// rule: S3-GATE-6
+// rule: S3-GATE-6, S3-EEVDF-1
 #[test]
 fn short_naps_gain_nothing() {
     for seed in 0..20 {
@@ -42,7 +42,7 @@ fn yields_gain_and_lose_nothing() {
 }
 
 /// Two tasks that hand the processor to each other all the time are one tenant.
-// rule: S3-GATE-7
+// rule: S3-GATE-7, S3-ACCT-5
 #[test]
 fn a_pair_that_wakes_each_other_gains_nothing() {
     for seed in 0..20 {
@@ -73,6 +73,7 @@ fn a_pair_that_wakes_each_other_gains_nothing() {
 }
 
 /// Tasks that are spawned and end in one turn are charged.
+// rule: S3-ACCT-5
 #[test]
 fn short_tasks_are_charged() {
     for seed in 0..20 {
@@ -109,6 +110,7 @@ fn large_charges_count() {
 
 /// A tenant that is opened and closed over and over under its name, or under new ones, leaves no
 /// debt behind.
+// rule: S3-EEVDF-1
 #[test]
 fn opening_and_closing_launders_no_debt() {
     for same_name in [true, false] {
@@ -144,7 +146,7 @@ fn opening_and_closing_launders_no_debt() {
 }
 
 /// A tenant with short slices is served soon after it wakes, and gets no more than its share.
-// rule: S3-EEVDF-4
+// rule: S3-EEVDF-4, S3-ACCT-3, S3-EEVDF-2
 #[test]
 fn short_slices_buy_a_short_wait() {
     use parcae::policy::Latency;

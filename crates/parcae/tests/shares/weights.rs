@@ -4,7 +4,7 @@ use crate::support::*;
 use parcae::prelude::*;
 
 /// Hogs of weights 1, 2 and 4 on one worker.
-// rule: S3-GOAL-4, S3-EEVDF-3, S3-GATE-5
+// rule: S3-GOAL-4, S3-EEVDF-3, S3-GATE-5, S3-ACCT-4
 #[test]
 fn hogs_get_processor_time_by_weight() {
     for seed in 0..20 {
@@ -255,6 +255,7 @@ fn charges_grow_while_tasks_run_and_stand_still_while_they_wait() {
 }
 
 /// A task that moves between workers is charged to its tenant wherever it runs.
+// rule: S3-EEVDF-5
 #[test]
 fn a_task_that_moves_is_charged_to_its_tenant() {
     for seed in 0..20 {
