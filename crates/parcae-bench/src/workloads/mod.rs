@@ -13,6 +13,7 @@ mod context;
 mod deque;
 mod fair;
 mod herd;
+mod interactive;
 mod io;
 mod latency;
 mod memory;
@@ -21,10 +22,13 @@ mod nursery;
 mod outside;
 mod par;
 mod parked;
+mod policy;
+mod realtime;
 mod runtimes;
 mod scale;
 mod select;
 mod serve;
+mod shares;
 mod skynet;
 mod spawn_join;
 mod stack;
@@ -79,6 +83,10 @@ pub static WORKLOADS: &[&Workload] = &[
     &woken::WOKEN,
     &woken::MILLION_WOKEN,
     &fair::FAIR,
+    &shares::SHARES,
+    &interactive::INTERACTIVE,
+    &policy::POLICY,
+    &realtime::REALTIME,
     &timers::TIMERS,
     &timers::MANY,
     &trace::TRACE,

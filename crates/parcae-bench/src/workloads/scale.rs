@@ -68,7 +68,7 @@ fn work(steps: usize) {
 }
 
 /// Steps that depend on each other: xorshift, which no compiler shortens.
-fn arithmetic(steps: usize) -> u64 {
+pub(super) fn arithmetic(steps: usize) -> u64 {
     let mut x = 0x9E37_79B9_7F4A_7C15_u64;
     for _ in 0..steps {
         x ^= x << 13;
@@ -79,7 +79,7 @@ fn arithmetic(steps: usize) -> u64 {
 }
 
 /// Measured once: the best of some tries, because others may use the core as well.
-fn steps_per_micro() -> usize {
+pub(super) fn steps_per_micro() -> usize {
     static STEPS: OnceLock<usize> = OnceLock::new();
     *STEPS.get_or_init(|| {
         const TRY: usize = 200_000;
