@@ -234,7 +234,8 @@ impl<M: Send + 'static> ActorCx<'_, M> {
     /// at once if there is none. The monitor ends with this incarnation.
     pub fn monitor<N: Send>(&self, other: &Address<N>) -> MonitorId {
         let id = self.slot.core.shared.next_monitor();
-        other.core().add_monitor(id, Sink::Actor(self.slot.core.incarnation()));
+        let sink = Sink::Actor(self.slot.core.incarnation());
+        other.core().add_monitor_of(id, other.life(), sink);
         id
     }
 
@@ -246,9 +247,14 @@ impl<M: Send + 'static> ActorCx<'_, M> {
     /// Links this actor with another one: if the incarnation of one of them ends abnormally, the
     /// other is cancelled, and has failed. A link does not outlive either incarnation.
     pub fn link<N: Send>(&self, other: &Address<N>) {
-        let own = &self.slot.core;
-        own.add_monitor(own.shared.next_monitor(), Sink::Linked(other.core().incarnation()));
-        other.core().add_monitor(own.shared.next_monitor(), Sink::Linked(own.incarnation()));
+        let (own, core) = (&self.slot.core, other.core());
+        let linked = core.incarnation();
+        let life = other.life().or(linked.number());
+        if life == linked.number() {
+            own.add_monitor(own.shared.next_monitor(), Sink::Linked(linked));
+        }
+        // Of the same incarnation: it may have ended meanwhile.
+        core.add_monitor_of(own.shared.next_monitor(), life, Sink::Linked(own.incarnation()));
     }
 
     /// Sets a timer: [`Event::Timer`] comes once, after this time. A timer with the same key is

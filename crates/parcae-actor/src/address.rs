@@ -211,6 +211,11 @@ impl<M: Send> Address<M> {
         &self.slot.core
     }
 
+    /// The only incarnation that the address reaches.
+    pub(crate) fn life(&self) -> Option<NonZeroU64> {
+        self.life
+    }
+
     /// Name of the actor.
     pub fn name(&self) -> &str {
         &self.slot.core.name
@@ -431,12 +436,12 @@ impl<M: Send> Address<M> {
         if was_reached { Ok(()) } else { Err(CallError::Gone(self.core().state().2)) }
     }
 
-    /// A handle to wait for the end of the incarnation that runs now. If none runs, it has ended
-    /// already.
+    /// A handle to wait for the end of the incarnation that runs now, or of the one that the
+    /// address [names](Address::this_life). If it does not run, it has ended already.
     pub fn watch(&self) -> Watch {
         let watched = Arc::new(Watched::new());
         let id = self.core().shared.next_monitor();
-        self.core().add_monitor(id, Sink::Task(Arc::clone(&watched)));
+        self.core().add_monitor_of(id, self.life, Sink::Task(Arc::clone(&watched)));
         Watch { watched }
     }
 

@@ -313,9 +313,9 @@ impl Child {
 
     /// At most so many restarts of this child within a period, besides the
     /// [limit](Supervise::restarts) of its supervisor, which counts those of all children: with one
-    /// more the supervisor gives up. So that several children which fail once each are not taken for
-    /// one that fails over and over, let the supervisor's limit be [`u32::MAX`] and give each child
-    /// its own. Without it only the supervisor's limit counts.
+    /// more the supervisor gives up. So that several children which fail once each are not taken
+    /// for one that fails over and over, let the supervisor's limit be [`u32::MAX`] and give each
+    /// child its own. Without it only the supervisor's limit counts.
     ///
     /// ```
     /// use parcae_actor::{ActorOpts, Child};

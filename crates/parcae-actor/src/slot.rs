@@ -173,6 +173,10 @@ pub(crate) struct Incarnation {
 }
 
 impl Incarnation {
+    pub(crate) fn number(&self) -> Option<NonZeroU64> {
+        NonZeroU64::new(self.number)
+    }
+
     fn is_live(&self) -> bool {
         // Relaxed: an entry that is found dead stays dead, and one that is kept does no harm.
         self.core.living.load(Ordering::Relaxed) == self.number
@@ -552,6 +556,11 @@ impl Core {
     /// Adds a monitor, which fires once: at the end of this incarnation, or at once if there is
     /// none.
     pub(crate) fn add_monitor(&self, id: MonitorId, sink: Sink) {
+        self.add_monitor_of(id, None, sink);
+    }
+
+    /// The same for an incarnation that perhaps has ended: then it fires at once.
+    pub(crate) fn add_monitor_of(&self, id: MonitorId, of: Option<NonZeroU64>, sink: Sink) {
         if let Sink::Actor(watcher) = &sink {
             let mut life = watcher.core.life();
             life.expected.insert(id);
@@ -559,7 +568,7 @@ impl Core {
             life.events.reserve(expected);
         }
         let mut life = self.life();
-        if life.runs() {
+        if life.runs() && of.is_none_or(|of| of.get() >= life.incarnation) {
             if life.monitors.len() == life.monitors.capacity() {
                 life.monitors.retain(|monitor| monitor.sink.is_live());
             }

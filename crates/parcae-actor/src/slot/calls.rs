@@ -1,8 +1,8 @@
 //! The calls of actors that wait for each other, and cycles of such calls.
 //!
 //! An actor notes the call for which it waits. One that serves requests meanwhile may make further
-//! calls in the handlers of those requests: the innermost call is the one that is noted, and its end
-//! restores the one around it. Only the actor's own task writes the note.
+//! calls in the handlers of those requests: the innermost call is the one that is noted, and its
+//! end restores the one around it. Only the actor's own task writes the note.
 
 use super::Core;
 use crate::shim::MutexGuard;
@@ -98,7 +98,7 @@ impl Core {
         false
     }
 
-    fn end_call(&self, outer: Option<Calling>) {
+    pub(super) fn end_call(&self, outer: Option<Calling>) {
         // Release: with the load in `begin_call`.
         self.is_calling.store(outer.is_some(), Ordering::Release);
         let ended = std::mem::replace(&mut *self.calling(), outer);

@@ -1,6 +1,6 @@
 //! The local half of the fault matrix: senders, callers and monitors against an actor that fails,
-//! panics, runs out of budget, is stopped, is killed or has no room, over many schedules. After
-//! each schedule:
+//! panics, runs out of budget (and is recharged), is stopped, is killed, has no room or takes its
+//! address back, over many schedules. After each schedule:
 //!
 //! - each message was handled at most once, those of one sender in their order;
 //! - each message that was sent was handled, or is counted as a dead letter;
@@ -17,9 +17,10 @@
 //! ```
 
 use super::*;
+use parcae::cap::{BudgetLimits, Delegation};
 use parcae::lab::Explore;
 use parcae::{Budget, time};
-use parcae_actor::{CallError, Child, Directive, LetterReason, Mailbox, Supervise};
+use parcae_actor::{CallError, Child, Directive, LetterReason, Mailbox, Recharge, Supervise};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -31,6 +32,10 @@ enum Fault {
     Stop,
     Kill,
     Resume,
+    /// It runs out of budget, and its supervisor recharges it.
+    Recharge,
+    /// The address of its senders is taken back.
+    Revoke,
 }
 
 enum ToTarget {
@@ -62,7 +67,9 @@ impl Actor for Target<'_> {
                 cx.yield_now()?;
                 reply.send(1);
             }
-            ToTarget::Fail(Fault::Exhaust) => cx.charge(Budget { ops: 2 * OWN, ..Budget::ZERO })?,
+            ToTarget::Fail(Fault::Exhaust | Fault::Recharge) => {
+                cx.charge(Budget { ops: 2 * OWN, ..Budget::ZERO })?
+            }
             ToTarget::Fail(Fault::Panic) => std::panic::resume_unwind(Box::new("a fault")),
             ToTarget::Fail(_) => return Err(Error::msg("a fault")),
         }
@@ -99,9 +106,21 @@ const MESSAGES: u64 = 12;
 const FAULTS: u64 = 3;
 const WITHIN: Duration = Duration::from_millis(50);
 
-fn cell(cx: &Cx<Cluster>, fault: Fault, mailbox: &Mailbox) -> Result<()> {
-    let record = &Record::default();
+fn cell(rt: &Runtime<Cluster>, fault: Fault, mailbox: &Mailbox) -> Result<()> {
+    let slice = Budget { ops: 2 * OWN, ..Budget::ZERO };
+    let limits = BudgetLimits::total(Budget { ops: FAULTS * slice.ops, ..Budget::ZERO });
     let spec = Supervise::one_for_one().restarts(100, LONG);
+    let spec = match fault {
+        Fault::Recharge => {
+            spec.recharge(Recharge::slice(rt.cap_budget(limits, Delegation::Forbidden), slice))
+        }
+        _ => spec,
+    };
+    rt.run(|cx| cell_in(cx, fault, mailbox, spec))
+}
+
+fn cell_in(cx: &Cx<Cluster>, fault: Fault, mailbox: &Mailbox, spec: Supervise) -> Result<()> {
+    let record = &Record::default();
     let opts = ActorsOpts::new().supervise(spec).restarts(100);
     cx.actors(opts, |system| {
         let child = match fault {
@@ -115,9 +134,10 @@ fn cell(cx: &Cx<Cluster>, fault: Fault, mailbox: &Mailbox) -> Result<()> {
         let watcher = system
             .start(ActorOpts::new("watcher"), move |_| Ok(Watcher(record, watched.clone())))?;
         let told = AtomicU64::new(0);
+        let (lent, take_back) = target.revocable();
         cx.nursery(|n| {
             for sender in 0..SENDERS {
-                let (target, told) = (&target, &told);
+                let (target, told) = (&lent, &told);
                 n.spawn(move |cx| {
                     for number in 0..MESSAGES {
                         if target.tell(ToTarget::Note(sender, number)).is_ok() {
@@ -153,6 +173,7 @@ fn cell(cx: &Cx<Cluster>, fault: Fault, mailbox: &Mailbox) -> Result<()> {
                     cx.yield_now()?;
                     match fault {
                         Fault::None => {}
+                        Fault::Revoke => take_back(),
                         Fault::Stop => target.stop()?,
                         Fault::Kill => target.kill()?,
                         // A mailbox that refuses may be full.
@@ -167,7 +188,10 @@ fn cell(cx: &Cx<Cluster>, fault: Fault, mailbox: &Mailbox) -> Result<()> {
         // with it the last monitors fire.
         time::sleep(Duration::from_secs(1))?;
         let restarts = 100 - system.restarts_left();
-        let allowed = if fault == Fault::None || fault == Fault::Resume { 0 } else { FAULTS };
+        let allowed = match fault {
+            Fault::None | Fault::Resume | Fault::Recharge | Fault::Revoke => 0,
+            _ => FAULTS,
+        };
         assert!(restarts <= allowed, "{restarts} restarts");
         while target.queued() > 0 {
             time::sleep(Duration::from_millis(1))?;
@@ -213,6 +237,8 @@ fn every_fault_leaves_the_books_balanced() {
         Fault::Stop,
         Fault::Kill,
         Fault::Resume,
+        Fault::Recharge,
+        Fault::Revoke,
     ];
     let mailboxes = [
         Mailbox::default(),
@@ -227,7 +253,7 @@ fn every_fault_leaves_the_books_balanced() {
             let schedules = number("PARCAE_FAULT_SCHEDULES", SCHEDULES);
             let hunt = Explore::new().schedules(schedules).steps(200_000).time(LONG);
             let builder = Runtime::builder().profile::<Cluster>();
-            let run = |rt: &Runtime<Cluster>| rt.run(|cx| cell(cx, fault, mailbox));
+            let run = |rt: &Runtime<Cluster>| cell(rt, fault, mailbox);
             if let Err(failure) = hunt.run_on(builder, run) {
                 panic!("{fault:?}, {mailbox:?}: {failure}");
             }

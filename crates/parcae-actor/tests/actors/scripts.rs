@@ -412,3 +412,27 @@ fn times_may_be_endless() {
         Ok(())
     });
 }
+
+/// A monitor, a watch or a link of one life does not take a later one for it.
+#[test]
+fn news_of_one_life_are_not_those_of_the_next() {
+    everywhere(|_, system, _| {
+        let [a, b] = [player(system, "a")?, player(system, "b")?];
+        let (this, first) = (a.this_life(), a.watch());
+        a.tell(told(|_, _| Err(Error::msg("broken"))))?;
+        assert_eq!(first.wait()?.incarnation(), 1);
+        assert_eq!(a.call(LONG, asked(|_, _| Ok(1)))?, 1); // the next one runs
+        assert_eq!(this.watch().exit().map(|exit| exit.incarnation()), Some(1));
+        // The link finds a failure, and ends `b`.
+        let (end, second) = (b.watch(), a.watch());
+        b.tell(told(move |_, cx| {
+            cx.link(&this);
+            cx.sleep(LONG)?;
+            Ok(Next::Continue)
+        }))?;
+        assert_eq!(end.wait()?.to_string(), "failed: the linked actor `a` has failed");
+        assert_eq!(a.call(LONG, asked(|_, _| Ok(1)))?, 1);
+        assert!(second.exit().is_none(), "the next life of `a` has no link");
+        Ok(())
+    });
+}

@@ -75,7 +75,7 @@ fn the_system_lane_passes_a_full_mailbox() {
     });
 }
 
-/// Trap 1, the order: an event that comes while the mailbox is full is handled before what is in it.
+/// Trap 1, the order: an event that comes while the mailbox is full is handled before its messages.
 #[test]
 fn news_of_the_system_are_handled_before_messages() {
     struct Witness<'a>(&'a Log, Arc<Notify>);
@@ -133,8 +133,8 @@ fn news_of_the_system_are_handled_before_messages() {
     });
 }
 
-/// Traps 4 and 6: whatever the end is, the state was destroyed, once, before the next life begins or
-/// a monitor hears of the end; `stopping` was called if the actor had started.
+/// Traps 4 and 6: whatever the end is, the state was destroyed, once, before the next life begins
+/// or a monitor hears of the end; `stopping` was called if the actor had started.
 #[test]
 fn each_end_destroys_the_state_before_anyone_hears_of_it() {
     /// Holds a place that only one may hold.
@@ -243,8 +243,8 @@ fn a_restart_whose_factory_panics_is_an_end_of_its_own() {
     });
 }
 
-/// Trap 8, Pekko `TimerSpec`: a timer that was due when it was cancelled, or set again, does not fire
-/// for its earlier time.
+/// Trap 8, Pekko `TimerSpec`: a timer that was due when it was cancelled, or set again, does not
+/// fire for its earlier time.
 #[test]
 fn a_timer_that_is_due_can_still_be_cancelled() {
     struct Late<'a>(&'a Log);
