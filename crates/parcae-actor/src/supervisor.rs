@@ -151,7 +151,11 @@ struct Station<'env> {
     /// The last end, of a child that is not running.
     exit: Option<Exit>,
     failures: u32,
-    /// The last restarts of a child that has a limit of its own. In a box: few have one.
+    /// The last restarts of a child that has a limit of its own.
+    #[expect(
+        clippy::box_collection,
+        reason = "few children have one, and a sleeping child is small"
+    )]
     restarts: Option<Box<VecDeque<Instant>>>,
     began: Instant,
     /// The task of the incarnation that runs.

@@ -68,7 +68,7 @@ impl Actor for Target<'_> {
                 reply.send(1);
             }
             ToTarget::Fail(Fault::Exhaust | Fault::Recharge) => {
-                cx.charge(Budget { ops: 2 * OWN, ..Budget::ZERO })?
+                cx.charge(Budget { ops: 2 * OWN, ..Budget::ZERO })?;
             }
             ToTarget::Fail(Fault::Panic) => std::panic::resume_unwind(Box::new("a fault")),
             ToTarget::Fail(_) => return Err(Error::msg("a fault")),

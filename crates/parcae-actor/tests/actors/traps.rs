@@ -46,9 +46,9 @@ fn the_system_lane_passes_a_full_mailbox() {
                 ));
                 let watch = full.watch();
                 if stops {
-                    full.stop()?
+                    full.stop()?;
                 } else {
-                    other.stop()?
+                    other.stop()?;
                 }
                 gate.notify_one();
                 if stops {
@@ -170,7 +170,8 @@ fn each_end_destroys_the_state_before_anyone_hears_of_it() {
     for end in ends {
         let (held, stopped) = (&AtomicBool::new(false), &AtomicU64::new(0));
         let run = |rt: &Runtime<Cluster>| {
-            (held.store(false, Ordering::Relaxed), stopped.store(0, Ordering::Relaxed));
+            held.store(false, Ordering::Relaxed);
+            stopped.store(0, Ordering::Relaxed);
             rt.run(|cx| {
                 let spec = Supervise::one_for_one().restarts(100, LONG);
                 cx.actors(ActorsOpts::new().supervise(spec), |system| {
