@@ -36,11 +36,17 @@ pub enum Peer {
     Kanal,
     /// <https://docs.rs/async-channel>, on tokio.
     AsyncChannel,
+    /// <https://docs.rs/ractor>, on tokio. Only with the feature `actor-peers`, as the next two.
+    Ractor,
+    /// <https://docs.rs/kameo>, on tokio.
+    Kameo,
+    /// <https://docs.rs/actix>, on its own thread of tokio.
+    Actix,
 }
 
 impl Peer {
     /// All of them, parcae first.
-    pub const ALL: [Peer; 15] = [
+    pub const ALL: [Peer; 18] = [
         Peer::Parcae,
         Peer::Corosensei,
         Peer::Generator,
@@ -56,6 +62,9 @@ impl Peer {
         Peer::Flume,
         Peer::Kanal,
         Peer::AsyncChannel,
+        Peer::Ractor,
+        Peer::Kameo,
+        Peer::Actix,
     ];
 
     /// The name in arguments and output.
@@ -76,6 +85,9 @@ impl Peer {
             Peer::Flume => "flume",
             Peer::Kanal => "kanal",
             Peer::AsyncChannel => "async-channel",
+            Peer::Ractor => "ractor",
+            Peer::Kameo => "kameo",
+            Peer::Actix => "actix",
         }
     }
 
@@ -97,6 +109,9 @@ impl Peer {
             Peer::Flume => "0.12.0",
             Peer::Kanal => "0.1.1",
             Peer::AsyncChannel => "2.5.0",
+            Peer::Ractor => "0.16.5",
+            Peer::Kameo => "0.22.2",
+            Peer::Actix => "0.13.5",
         }
     }
 }

@@ -5,6 +5,9 @@
 //! Mailboxes hold 64 messages on both sides. A result is the time for one message, call, actor or
 //! restart.
 
+#[cfg(feature = "actor-peers")]
+mod peers;
+
 use super::nanos_per;
 use super::runtimes::{self, Futures, Spawner, Tokio};
 use crate::case::{Better, Failure, Peer, Rounds, Scale, Side, Variant, Workload};
@@ -30,9 +33,46 @@ const fn variant(name: &'static str, about: &'static str, sides: &'static [Side]
     Variant { name, about, unit: "ns", better: Better::Lower, sides }
 }
 
-static TELL: [Side; 2] = [Side::new(Peer::Parcae, tell), Side::new(Peer::Tokio, tokio_tell)];
-static CALL: [Side; 2] = [Side::new(Peer::Parcae, call), Side::new(Peer::Tokio, tokio_call)];
-static START: [Side; 1] = [Side::new(Peer::Parcae, start)];
+#[cfg(not(feature = "actor-peers"))]
+mod sides {
+    use super::*;
+
+    pub(super) static TELL: [Side; 2] =
+        [Side::new(Peer::Parcae, tell), Side::new(Peer::Tokio, tokio_tell)];
+    pub(super) static CALL: [Side; 2] =
+        [Side::new(Peer::Parcae, call), Side::new(Peer::Tokio, tokio_call)];
+    pub(super) static START: [Side; 1] = [Side::new(Peer::Parcae, start)];
+}
+
+#[cfg(feature = "actor-peers")]
+mod sides {
+    use super::peers::{of_actix, of_kameo, of_ractor};
+    use super::*;
+
+    pub(super) static TELL: [Side; 5] = [
+        Side::new(Peer::Parcae, tell),
+        Side::new(Peer::Tokio, tokio_tell),
+        Side::new(Peer::Ractor, of_ractor::tell),
+        Side::new(Peer::Kameo, of_kameo::tell),
+        Side::new(Peer::Actix, of_actix::tell),
+    ];
+    pub(super) static CALL: [Side; 5] = [
+        Side::new(Peer::Parcae, call),
+        Side::new(Peer::Tokio, tokio_call),
+        Side::new(Peer::Ractor, of_ractor::call),
+        Side::new(Peer::Kameo, of_kameo::call),
+        Side::new(Peer::Actix, of_actix::call),
+    ];
+    pub(super) static START: [Side; 4] = [
+        Side::new(Peer::Parcae, start),
+        Side::new(Peer::Ractor, of_ractor::start),
+        Side::new(Peer::Kameo, of_kameo::start),
+        Side::new(Peer::Actix, of_actix::start),
+    ];
+}
+
+use sides::{CALL, START, TELL};
+
 static RESTART: [Side; 1] = [Side::new(Peer::Parcae, restart)];
 
 const MESSAGES: usize = 500_000;
