@@ -113,7 +113,7 @@ fn refused_operations_make_no_budget() {
                 drop(kept);
                 some_periods(stage)
             })?;
-            code.stage(stages[1], |stage| some_periods(stage))
+            code.stage(stages[1], some_periods)
         })
     })
     .unwrap();
