@@ -79,6 +79,8 @@ fn is_of_a_library(file: &str) -> bool {
 /// Whether a name belongs to another crate of this project that tasks run code of.
 fn is_of_another_crate_of_ours(name: &str) -> bool {
     crates(name).any(|name| matches!(name, "parcae_core" | "parcae_capi"))
+        // Its traits are implemented by programs.
+        || crates(name).next() == Some("parcae_actor")
 }
 
 fn is_named_as_a_library(name: &str) -> bool {
@@ -92,7 +94,7 @@ fn is_named_as_a_library(name: &str) -> bool {
     // Bare generic parameters name no crate.
     crates.peek().is_some()
         && crates.all(|name| {
-            let ours = matches!(name, "parcae" | "parcae_core" | "parcae_capi");
+            let ours = matches!(name, "parcae" | "parcae_core" | "parcae_capi" | "parcae_actor");
             ours || matches!(name, "std" | "core" | "alloc" | "std_detect" | "hashbrown")
         })
 }
@@ -181,6 +183,8 @@ mod tests {
         is(Other, "live<parcae::profile::Service, demo::tests::work::{closure#0}>", Some(&runtime));
         is(Program, "work", Some(&format!("/home/u/x/{OWN_FOLDER}sysmon/tests.rs")));
         is(Other, "parcae_core::fair::Queue::pick", Some("/x/crates/parcae-core/src/fair/mod.rs"));
+        is(Other, "parcae_actor::actor::run", Some("/x/crates/parcae-actor/src/actor.rs"));
+        is(Program, "<demo::Room as parcae_actor::Actor>::handle", Some("src/main.rs"));
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Refusals of scheduling contexts.
 
-use parcae_core::admission::Rejected;
+use parcae_core::admission::{Cause, Rejected};
 use parcae_core::context::BadParams;
 use std::fmt;
+use std::time::Duration;
 
 /// Why a scheduling context was not admitted, or cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,9 +43,13 @@ pub enum ContextRefused {
 impl fmt::Display for ContextRefused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ContextRefused::Terms(terms) => write!(f, "the context was refused: {terms}"),
+            ContextRefused::Terms(terms) => {
+                f.write_str("the context was refused: ")?;
+                show_terms(f, terms)
+            }
             ContextRefused::Rejected(rejected) => {
-                write!(f, "the context was not admitted: {rejected}")
+                f.write_str("the context was not admitted: ")?;
+                show_rejected(f, rejected)
             }
             ContextRefused::Full { most } => write!(
                 f,
@@ -77,4 +82,69 @@ impl fmt::Display for ContextRefused {
     }
 }
 
+/// As `parcae_core` says it, but with units: there a time is a number.
+fn show_terms(f: &mut fmt::Formatter<'_>, terms: &BadParams) -> fmt::Result {
+    let time = Duration::from_nanos;
+    match *terms {
+        BadParams::BudgetTooSmall { budget, least } => write!(
+            f,
+            "a budget of {:?} is less than a dispatch costs; ask for {:?} or more",
+            time(budget),
+            time(least)
+        ),
+        BadParams::DeadlineAfterPeriod { deadline, period } => write!(
+            f,
+            "the deadline of {:?} is after the period of {:?}; lower it or lengthen the period",
+            time(deadline),
+            time(period)
+        ),
+        BadParams::BudgetAboveDeadline { budget, deadline } => write!(
+            f,
+            "a budget of {:?} cannot be used within a deadline of {:?}; lower the budget or extend \
+             the deadline",
+            time(budget),
+            time(deadline)
+        ),
+        _ => write!(f, "{terms}"),
+    }
+}
+
+/// As `show_terms`.
+fn show_rejected(f: &mut fmt::Formatter<'_>, rejected: &Rejected) -> fmt::Result {
+    let time = Duration::from_nanos;
+    match rejected.cause {
+        Cause::TooMuch { .. } => write!(
+            f,
+            "its worker may need up to {:?} of processor time in an interval of {:?}, and {:?} are \
+             available; lower a budget, extend a deadline, or use another worker",
+            time(rejected.needed),
+            time(rejected.interval),
+            time(rejected.available)
+        ),
+        _ => write!(f, "{rejected}"),
+    }
+}
+
 impl std::error::Error for ContextRefused {}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::policy::ContextOpts;
+    use crate::prelude::*;
+
+    #[test]
+    fn refusals_name_times_with_their_units() {
+        let rt = Runtime::builder().deterministic(1).build().unwrap();
+        let ms = Duration::from_millis;
+        let refused = |opts| rt.admit(opts).unwrap_err().to_string();
+        let text = refused(ContextOpts::new(ms(20), ms(30)).deadline(ms(10)));
+        assert!(text.contains("a budget of 20ms"), "{text}");
+        assert!(text.contains("a deadline of 10ms"), "{text}");
+        let text = refused(ContextOpts::new(ms(5), ms(10)).deadline(ms(20)));
+        assert!(text.contains("the deadline of 20ms is after the period of 10ms"), "{text}");
+        let _half = rt.admit(ContextOpts::new(ms(5), ms(10))).unwrap();
+        let text = refused(ContextOpts::new(ms(6), ms(10)));
+        assert!(text.contains("in an interval of ") && text.contains("ms are available"), "{text}");
+    }
+}
