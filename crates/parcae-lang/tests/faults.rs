@@ -69,6 +69,13 @@ fn each_code_is_found_where_it_belongs() {
         ("let x: ?i64 = 1", "S4001"),
         ("using x = 1", "S4001"),
         ("nursery with cap do end", "S4001"),
+        ("print(1) /* open", "L0003"),
+        ("select do end", "S1007"),
+        ("select do default do print(1) end default do print(2) end end", "S1007"),
+        ("let f = func(x: i64) -> i64 do return x when x > 1 end", "S2008"),
+        ("let n = may(1) catch |e| do let m = 1 end", "S2008"),
+        ("nursery do spawn 5 end", "S2012"),
+        ("nursery do spawn func(x: i64) do print(x) end end", "S2012"),
     ];
     for (statements, code) in cases {
         let text = body(statements);
@@ -79,6 +86,77 @@ fn each_code_is_found_where_it_belongs() {
         );
     }
     assert_eq!(codes(&body("print(await slow() + plain(1))")), Vec::<String>::new());
+}
+
+/// Faults of whole files, and of sizes.
+#[test]
+fn the_codes_of_files_and_limits_are_found() {
+    let nested = |n: usize| (0..n).fold("1".to_owned(), |inner, _| format!("$\"{{{inner}}}\""));
+    let defers = "defer print(1)\n".repeat(65);
+    let lets: String = (0..5_000).map(|n| format!("let x{n} = 1\n")).collect();
+    for (text, code) in [
+        ("func f() do end\nfunc f() do end\nfunc main() do end\n".to_owned(), "S1002"),
+        ("func print() do end\nfunc main() do end\n".to_owned(), "S1002"),
+        ("error E { A, A }\nfunc main() do end\n".to_owned(), "S1002"),
+        ("func helper() do end\n".to_owned(), "S1004"),
+        ("func main(n: i64) do end\n".to_owned(), "S1004"),
+        ("func main() -> String do \"a\" end\n".to_owned(), "S1004"),
+        ("error Empty { }\nfunc main() do end\n".to_owned(), "S1003"),
+        ("struct A { a: A }\nfunc main() do end\n".to_owned(), "S2009"),
+        ("struct A { b: B }\nstruct B { a: A }\nfunc main() do end\n".to_owned(), "S2009"),
+        (
+            "func f(n: i64) -> i64 do return 1 when n > 0 end\nfunc main() do end\n".to_owned(),
+            "S2008",
+        ),
+        (format!("func main() do print({}) end\n", nested(40)), "L0007"),
+        (format!("func main() do print({}1{}) end\n", "(".repeat(5000), ")".repeat(5000)), "P0008"),
+        (format!("func main() do\n{defers}end\n"), "S4002"),
+        (format!("func main() do\n{lets}end\n"), "S4002"),
+    ] {
+        let found = codes(&text);
+        let start: String = text.chars().take(60).collect();
+        assert!(
+            found.iter().any(|found| found == code),
+            "{start}: expected {code}, found {found:?}"
+        );
+    }
+    assert_eq!(codes(&format!("func main() do print({}) end\n", nested(20))), [""; 0]);
+    assert_eq!(codes("struct A { a: []A }\nfunc main() do end\n"), [""; 0]);
+    let defers = "defer print(1)\n".repeat(64);
+    assert_eq!(codes(&format!("func main() do\n{defers}end\n")), [""; 0]);
+}
+
+/// Every code of the compiler is in a test of this file.
+#[test]
+fn no_code_is_without_a_test() {
+    fn sources(folder: &std::path::Path, text: &mut String) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                sources(&path, text);
+            } else {
+                *text += &std::fs::read_to_string(&path).unwrap();
+            }
+        }
+    }
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let (mut text, mut tests) = (String::new(), String::new());
+    sources(&root.join("src"), &mut text);
+    sources(&root.join("tests"), &mut tests);
+    let is_code = |part: &&str| {
+        let (letter, digits) = part.split_at(part.len().min(1));
+        "LPSN".contains(letter) && digits.len() == 4 && digits.bytes().all(|it| it.is_ascii_digit())
+    };
+    let codes: std::collections::BTreeSet<&str> = text
+        .split('"')
+        .filter(|part| part.is_ascii() && !part.is_empty())
+        .filter(is_code)
+        .collect();
+    assert!(codes.len() > 40, "the scan finds only {codes:?}");
+    // A fault of the compiler itself, which no program has.
+    let of_programs = codes.iter().filter(|code| **code != "S9001");
+    let missing: Vec<_> = of_programs.filter(|code| !tests.contains(**code)).collect();
+    assert!(missing.is_empty(), "no test has these codes: {missing:?}");
 }
 
 #[test]
