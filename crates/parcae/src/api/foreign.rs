@@ -7,10 +7,12 @@
 //! - one [word](set_local) of task-local storage for the adapter;
 //! - the [meter] of the running task, for checkpoints that are inlined into other code;
 //! - [memory](hold_memory) of a heap that the allocator does not see;
+//! - [generated code](announce_code) in backtraces;
 //! - a runtime whose profile is [chosen at run time](erase), and [contexts](under) of it.
 
 mod nursery;
 
+pub use crate::stack::generated::{AnnouncedCode, GeneratedFunction, announce_code};
 pub use nursery::OpenNursery;
 
 use crate::api::runtime::Runtime;

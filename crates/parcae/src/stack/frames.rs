@@ -4,7 +4,10 @@
 //! Collecting addresses is cheap, resolving them to functions is not. So addresses are collected
 //! while a task is held, and resolved when the backtrace is displayed; tasks that wait in the same
 //! place are resolved once.
+//!
+//! The unwinder knows no generated code: `generated` goes on where it ends.
 
+use super::generated::{self, LastFrame};
 use super::program::{self, Author};
 use crate::stack::arch::{Context, janus_context_observe};
 use std::ffi::c_void;
@@ -38,6 +41,27 @@ unsafe extern "C" {
         into: *mut c_void,
     ) -> i32;
     fn _Unwind_GetIP(context: *mut c_void) -> usize;
+    fn _Unwind_GetCFA(context: *mut c_void) -> usize;
+    fn _Unwind_GetGR(context: *mut c_void, register: i32) -> usize;
+}
+
+/// The number of the frame pointer in unwind information.
+const FRAME_POINTER: i32 = if cfg!(target_arch = "aarch64") { 29 } else { 6 };
+
+/// The frame that the unwinder is at: its address, and the registers there.
+///
+/// # Safety
+///
+/// `context` is the argument of a visitor.
+unsafe fn frame_at(context: *mut c_void) -> LastFrame {
+    // SAFETY: as the caller says; the unwinder keeps all registers that calls preserve.
+    unsafe {
+        LastFrame {
+            address: _Unwind_GetIP(context),
+            sp: _Unwind_GetCFA(context),
+            fp: _Unwind_GetGR(context, FRAME_POINTER),
+        }
+    }
 }
 
 /// Return values of a visitor, for the unwinder.
@@ -49,18 +73,31 @@ const STOP: i32 = 5; // _URC_END_OF_STACK
 pub(crate) struct Collected {
     addresses: [usize; DEPTH],
     len: usize,
+    /// The outermost frame; 0 if that is the base.
+    last: LastFrame,
 }
 
 impl Collected {
     pub(crate) const fn nothing() -> Collected {
-        Collected { addresses: [0; DEPTH], len: 0 }
+        let last = LastFrame { address: 0, sp: 0, fp: 0 };
+        Collected { addresses: [0; DEPTH], len: 0, last }
     }
 
-    /// Collects the return addresses of the caller. Calls nothing but the unwinder.
+    /// Collects the return addresses of the caller. Calls nothing but the unwinder, and the
+    /// registry of generated code, which takes no lock.
     pub(crate) fn collect(&mut self) {
         self.len = 0;
+        self.last = LastFrame::default();
         // SAFETY: the unwinder calls `collect` with it, and nothing else.
         unsafe { _Unwind_Backtrace(collect, (&raw mut *self).cast()) };
+        generated::continue_from(self.last, |address| self.push(address));
+    }
+
+    fn push(&mut self, address: usize) -> bool {
+        let Some(slot) = self.addresses.get_mut(self.len) else { return false };
+        *slot = address;
+        self.len += 1;
+        true
     }
 
     pub(crate) fn addresses(&self) -> &[usize] {
@@ -72,12 +109,11 @@ extern "C" fn collect(context: *mut c_void, into: *mut c_void) -> i32 {
     // SAFETY: the unwinder passes on the argument of `_Unwind_Backtrace`, a `Collected`.
     unsafe {
         let into = &mut *into.cast::<Collected>();
-        let Some(slot) = into.addresses.get_mut(into.len) else { return STOP };
-        *slot = _Unwind_GetIP(context);
-        if *slot == 0 {
-            return STOP; // the base
+        into.last = frame_at(context);
+        // 0 is the base.
+        if into.last.address == 0 || !into.push(into.last.address) {
+            return STOP;
         }
-        into.len += 1;
     }
     GO_ON
 }
@@ -119,10 +155,13 @@ impl Frames {
             skipped: usize,
             depth: usize,
             addresses: Vec<usize>,
+            last: LastFrame,
         }
         extern "C" fn visit(context: *mut c_void, into: *mut c_void) -> i32 {
             // SAFETY: the unwinder passes on the argument of `capture`, an `Into`.
-            let (address, into) = unsafe { (_Unwind_GetIP(context), &mut *into.cast::<Into>()) };
+            let (frame, into) = unsafe { (frame_at(context), &mut *into.cast::<Into>()) };
+            let address = frame.address;
+            into.last = frame;
             if address == 0 || into.addresses.len() == into.depth {
                 return STOP; // the base
             }
@@ -139,10 +178,24 @@ impl Frames {
             // Prevents a tail call: this frame is one of the observer's.
             std::hint::black_box(ended);
         }
-        let mut into = Into { skipped: 0, depth, addresses: Vec::new() };
+        let last = LastFrame::default();
+        let mut into = Into { skipped: 0, depth, addresses: Vec::new(), last };
         // SAFETY: suspended, as the caller says; `capture` does not unwind.
         unsafe { janus_context_observe(context, capture, (&raw mut into).cast()) };
+        generated::continue_from(into.last, |address| {
+            let room = into.addresses.len() < depth;
+            into.addresses.extend(room.then_some(address));
+            room
+        });
         Frames { addresses: into.addresses }
+    }
+
+    /// The frames of the caller, generated code included: for functions that generated code calls,
+    /// and panic hooks, where the standard library's backtrace would end there.
+    pub fn here() -> Frames {
+        let mut collected = Collected::nothing();
+        collected.collect();
+        Frames::new(collected.addresses().to_vec())
     }
 
     /// A backtrace from return addresses that were collected elsewhere.
@@ -181,10 +234,16 @@ impl Frames {
 
     fn resolve(&self) -> Vec<(Function, Author)> {
         let mut functions = Vec::new();
+        let mut generated = false;
         for &address in &self.addresses {
             let known = functions.len();
             // The address of the call, not of the instruction after it.
             let call = address - 1;
+            if let Some((function, own)) = generated::function_at(call) {
+                generated = true;
+                functions.push((function, if own { Author::Program } else { Author::Other }));
+                continue;
+            }
             let mut push = |function: Function| {
                 let author = program::author(call, &function);
                 functions.push((function, author));
@@ -201,6 +260,14 @@ impl Frames {
                 let function = Function { name: format!("{address:#x}"), file: None, line: None };
                 let author = program::author(call, &function);
                 functions.push((function, author));
+            }
+        }
+        if generated {
+            // Their own machinery is not theirs.
+            for (function, author) in &mut functions {
+                if program::is_of_an_engine(function) {
+                    *author = Author::Other;
+                }
             }
         }
         functions

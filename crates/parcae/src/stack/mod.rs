@@ -75,6 +75,7 @@ mod error;
 #[doc(hidden)]
 pub mod fiber;
 pub(crate) mod frames;
+pub(crate) mod generated;
 mod guard;
 mod handle;
 mod opts;

@@ -83,6 +83,14 @@ fn is_of_another_crate_of_ours(name: &str) -> bool {
         || crates(name).next() == Some("parcae_actor")
 }
 
+/// Whether a function belongs to the engines that run generated code.
+pub(crate) fn is_of_an_engine(function: &Function) -> bool {
+    let folders = ["parcae-interp/src/", "parcae-jit/src/"];
+    let in_folder = |file: &String| folders.iter().any(|folder| file.contains(folder));
+    function.file.as_ref().is_some_and(in_folder)
+        || crates(&function.name).any(|name| matches!(name, "parcae_interp" | "parcae_jit"))
+}
+
 fn is_named_as_a_library(name: &str) -> bool {
     if !name.contains("::") {
         // The switch, and functions that the compiler adds. Other plain names are C functions.
