@@ -16,6 +16,7 @@
 //! | `enter` | words, thunk, address of the arguments | value as a word; status |
 //! | `attend` | words, site | none |
 
+use crate::debug::{self, Symbol};
 use crate::engine::{CodeMemory, Enter, Generated};
 use crate::translate::{self, Shape};
 use crate::words::{FUNCTIONS, at};
@@ -25,13 +26,14 @@ use cranelift_codegen::ir::{
     AbiParam, FuncRef, Function, InstBuilder, MemFlagsData, Signature, Type, types,
 };
 use cranelift_codegen::isa::CallConv;
+use cranelift_codegen::isa::unwind::UnwindInfo;
 use cranelift_codegen::settings::{self, Configurable, Flags};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{FuncId, Linkage, Module as _, default_libcall_names};
 use parcae_interp::Program;
 use parcae_interp::engine::Site;
-use parcae_ir::{Func, Imm, Module, Opcode};
+use parcae_ir::{Func, Imm, Module, Opcode, Pos};
 
 /// Longest function, in operations. The time of a code generator grows faster than its input.
 const MOST_OPERATIONS: usize = 30_000;
@@ -51,8 +53,8 @@ pub(crate) struct Backend {
     #[expect(clippy::vec_box, reason = "generated code has their addresses")]
     sites: Vec<Box<Site>>,
     bytes: usize,
-    /// Functions of the program with their names and the bytes of their code.
-    symbols: Vec<(FuncId, String, usize)>,
+    /// All functions that are defined; their addresses are known at the end.
+    symbols: Vec<(FuncId, Symbol)>,
 }
 
 /// Functions of the host.
@@ -81,6 +83,7 @@ pub(crate) fn generate(
     module: &Module,
     program: &Program,
     metering: Metering,
+    unwinder: bool,
 ) -> Result<Generated, CompileError> {
     let shape = Shape::of(module)?;
     let mut backend = Backend::new(module)?;
@@ -101,8 +104,7 @@ pub(crate) fn generate(
             &shape,
             (module, program, number as u32, metering),
         )?;
-        let title = format!("{} at {}:{}", func.name, module.file, func.at.line);
-        backend.define(id, &mut context, &title)?;
+        backend.define(id, &mut context, &func.name, func.at)?;
     }
     backend.define_attend(&mut context, &mut frames)?;
     let enter = backend.define_enter(&mut context, &mut frames)?;
@@ -119,11 +121,14 @@ pub(crate) fn generate(
     // SAFETY: `enter` was generated with this signature.
     let enter = unsafe { std::mem::transmute::<*const u8, Enter>(enter) };
     let thunks = thunks.into_iter().map(|id| id.map_or(std::ptr::null(), address)).collect();
-    let symbols = backend.symbols.iter();
-    let symbols = symbols.map(|(id, name, bytes)| (address(*id).addr(), *bytes, name.clone()));
-    let symbols = symbols.collect();
+    let symbols = std::mem::take(&mut backend.symbols).into_iter();
+    let symbols = symbols.map(|(id, symbol)| Symbol { start: address(id).addr(), ..symbol });
+    let symbols: Vec<Symbol> = symbols.collect();
+    let cie = backend.module.isa().create_systemv_cie();
+    let registration = debug::register(&symbols, &module.file, cie, unwinder)?;
     let code = CodeMemory { module: Some(backend.module), bytes: backend.bytes };
-    Ok(Generated { enter, thunks, _sites: backend.sites, symbols, code })
+    let (_sites, _registration) = (backend.sites, registration);
+    Ok(Generated { enter, thunks, _sites, symbols, _registration, code })
 }
 
 impl Backend {
@@ -229,11 +234,26 @@ impl Backend {
         id: FuncId,
         context: &mut Context,
         name: &str,
+        at: Pos,
     ) -> Result<(), CompileError> {
         self.module.define_function(id, context).map_err(error)?;
         if let Some(code) = context.compiled_code() {
-            self.bytes += code.buffer.data().len();
-            self.symbols.push((id, name.to_owned(), code.buffer.data().len()));
+            let len = code.buffer.data().len();
+            self.bytes += len;
+            let unwind = match code.create_unwind_info(self.module.isa()).map_err(error)? {
+                Some(UnwindInfo::SystemV(unwind)) => Some(unwind),
+                _ => None,
+            };
+            let mut rows: Vec<(u32, Pos)> = Vec::new();
+            for piece in code.buffer.get_srclocs_sorted() {
+                let Some(at) = debug::place(piece.loc) else { continue };
+                if rows.last().is_none_or(|(_, last)| *last != at) {
+                    rows.push((piece.start, at));
+                }
+            }
+            // The place in memory is not known yet.
+            let symbol = Symbol { name: name.to_owned(), at, start: 0, len, rows, unwind };
+            self.symbols.push((id, symbol));
             let frame = code.buffer.frame_layout().map_or(0, |frame| frame.frame_to_fp_offset);
             if frame > LARGEST_FRAME {
                 let construct = format!("a function with a frame of {frame} bytes");
@@ -263,7 +283,7 @@ impl Backend {
         builder.ins().return_(&[]);
         builder.seal_all_blocks();
         self.finish(builder);
-        self.define(self.attend, context, "attend")
+        self.define(self.attend, context, "attend", Pos::default())
     }
 
     fn define_enter(
@@ -297,7 +317,7 @@ impl Backend {
         builder.ins().return_(&results);
         builder.seal_all_blocks();
         self.finish(builder);
-        self.define(id, context, "enter")?;
+        self.define(id, context, "enter", Pos::default())?;
         Ok(id)
     }
 
@@ -335,7 +355,7 @@ impl Backend {
         builder.ins().return_(&results);
         builder.seal_all_blocks();
         self.finish(builder);
-        self.define(id, context, &format!("{} (entry)", func.name))?;
+        self.define(id, context, &format!("{} (entry)", func.name), Pos::default())?;
         Ok(id)
     }
 }

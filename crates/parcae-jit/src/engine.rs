@@ -8,6 +8,7 @@
 //! The memory of the code is freed with the engine. Each task of a run owns a share of the engine
 //! below its generated frames, so no return address into the code outlives it.
 
+use crate::debug::{Registration, Symbol};
 use crate::words::Words;
 use cranelift_jit::JITModule;
 use parcae_interp::engine::{Engine, Failed, Site, Task};
@@ -34,8 +35,9 @@ pub(crate) struct Generated {
     /// The code refers to them.
     #[expect(clippy::vec_box, reason = "generated code has their addresses")]
     pub(crate) _sites: Vec<Box<Site>>,
-    /// Address, bytes and name of each function.
-    pub(crate) symbols: Vec<(usize, usize, String)>,
+    pub(crate) symbols: Vec<Symbol>,
+    // In this order: debuggers are told before the code is freed.
+    pub(crate) _registration: Registration,
     pub(crate) code: CodeMemory,
 }
 

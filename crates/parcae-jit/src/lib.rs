@@ -35,6 +35,7 @@
 //! | `inline.rs` | operations that need no call: numbers, elements, fields |
 //! | `words.rs` | the words that generated code and the host share; the functions that it calls |
 //! | `engine.rs` | the way into generated code and back; who frees it |
+//! | `debug/` | names, lines and frames for backtraces and debuggers |
 //!
 //! # Guarantees
 //!
@@ -52,10 +53,17 @@
 //! Memory and depth of calls are not those of the interpreter: frames are on the task's stack and
 //! not in its heap, so a memory budget does not pay for them, and the size of the stack bounds the
 //! depth. Unsupported constructs are an [error](CompileError::NotSupported), never a silent
-//! fallback. `perf` knows the functions of generated code ([`compile_with_map`]); debuggers and
-//! backtraces do not know them.
+//! fallback.
+//!
+//! # Debuggers and backtraces
+//!
+//! Dumps, stall reports and `parcae::inspect::Frames` name generated functions with their lines.
+//! gdb reads functions, lines and frames through its JIT interface: `break file.jan:12` and `bt`
+//! work; it does not know variables. For `perf` there is a [map](Options::map), for other unwinders
+//! there are [tables](Options::unwinder).
 
 mod backend;
+mod debug;
 mod engine;
 mod inline;
 mod translate;
@@ -65,7 +73,7 @@ use parcae_interp::Program;
 use parcae_ir::{Module, Violation};
 use std::fmt;
 use std::io::Write;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A module cannot be compiled.
@@ -112,28 +120,75 @@ impl std::error::Error for CompileError {}
 ///
 /// If the module is not valid, has a construct that is not supported, or the code generator fails.
 pub fn compile(module: &Module) -> Result<Program, CompileError> {
-    compile_as(module, Metering::Kept)
+    Options::new().compile(module)
 }
 
-/// Compiles a module, and appends the names of its functions, with their places in the source, to a
-/// map for `perf`, which looks for `/tmp/perf-PID.map`.
+/// Settings of a compilation.
 ///
-/// Generated code keeps frame pointers: `perf record --call-graph fp` follows its calls.
-///
-/// # Errors
-///
-/// As for [`compile`]; if the map cannot be written.
-pub fn compile_with_map(module: &Module, map: &Path) -> Result<Program, CompileError> {
-    let (program, generated) = generate(module, Metering::Kept)?;
-    let lines: String = generated
-        .symbols
-        .iter()
-        .map(|(address, bytes, name)| format!("{address:x} {bytes:x} {name}\n"))
-        .collect();
-    let file = std::fs::OpenOptions::new().append(true).create(true).open(map);
-    let written = file.and_then(|mut file| file.write_all(lines.as_bytes()));
-    written.map_err(|error| CompileError::Map(format!("{}: {error}", map.display())))?;
-    Ok(program.with_engine(Arc::new(generated)))
+/// ```
+/// # use parcae_lang::{Profile, Source};
+/// # let source = Source::new("one.jan", "func main() -> i64 do 1 end");
+/// # let mut module = parcae_lang::lower(&source, Profile::Core).expect("a correct program");
+/// # parcae_ir::place_checks(&mut module);
+/// # let map = std::env::temp_dir().join(format!("one-{}.map", std::process::id()));
+/// let program = parcae_jit::Options::new().map(&map).compile(&module)?;
+/// assert!(std::fs::read_to_string(&map)?.contains(" main at one.jan:1\n"));
+/// # std::fs::remove_file(&map)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    map: Option<PathBuf>,
+    unwinder: bool,
+}
+
+impl Options {
+    /// Those of [`compile`].
+    pub fn new() -> Options {
+        Options::default()
+    }
+
+    /// Appends the names of all functions, with their places in the source, to a map for `perf`,
+    /// which looks for `/tmp/perf-PID.map`.
+    ///
+    /// Generated code keeps frame pointers: `perf record --call-graph fp` follows its calls.
+    #[must_use]
+    pub fn map(mut self, file: impl Into<PathBuf>) -> Options {
+        self.map = Some(file.into());
+        self
+    }
+
+    /// Announces unwind tables to the unwinder of the process, so that backtraces of others, such as
+    /// `std::backtrace::Backtrace`, go through generated frames; they do not know their names. Linux
+    /// with glibc only.
+    ///
+    /// Backtraces of the runtime and of debuggers do not need it. Unwinders before gcc 13 take a
+    /// lock to search such tables: with one of them, switch off the signal that asks stuck workers
+    /// for backtraces (`Builder::no_stall_signal`).
+    #[must_use]
+    pub fn unwinder(mut self) -> Options {
+        self.unwinder = true;
+        self
+    }
+
+    /// Compiles a module with its budget checks.
+    ///
+    /// # Errors
+    ///
+    /// As for [`compile()`]; if the map cannot be written.
+    pub fn compile(&self, module: &Module) -> Result<Program, CompileError> {
+        let (program, generated) = generate(module, Metering::Kept, self.unwinder)?;
+        if let Some(map) = &self.map {
+            let symbols = generated.symbols.iter();
+            let lines: String = symbols
+                .map(|it| format!("{:x} {:x} {}\n", it.start, it.len, it.title(&module.file)))
+                .collect();
+            let file = std::fs::OpenOptions::new().append(true).create(true).open(map);
+            let written = file.and_then(|mut file| file.write_all(lines.as_bytes()));
+            written.map_err(|error| CompileError::Map(format!("{}: {error}", map.display())))?;
+        }
+        Ok(program.with_engine(Arc::new(generated)))
+    }
 }
 
 /// Compiles a module without the code of its budget checks, to measure what they cost. Nothing
@@ -144,7 +199,8 @@ pub fn compile_with_map(module: &Module, map: &Path) -> Result<Program, CompileE
 /// As for [`compile`].
 #[cfg(feature = "unmetered")]
 pub fn compile_unmetered(module: &Module) -> Result<Program, CompileError> {
-    compile_as(module, Metering::Dropped)
+    let (program, generated) = generate(module, Metering::Dropped, false)?;
+    Ok(program.with_engine(Arc::new(generated)))
 }
 
 /// Whether budget checks become code.
@@ -155,18 +211,14 @@ pub(crate) enum Metering {
     Dropped,
 }
 
-fn compile_as(module: &Module, metering: Metering) -> Result<Program, CompileError> {
-    let (program, generated) = generate(module, metering)?;
-    Ok(program.with_engine(Arc::new(generated)))
-}
-
 fn generate(
     module: &Module,
     metering: Metering,
+    unwinder: bool,
 ) -> Result<(Program, engine::Generated), CompileError> {
     let program = Program::new(module).map_err(CompileError::Invalid)?;
     // A panic of the code generator is a fault of this compiler, and not the end of its host.
-    let generate = || backend::generate(module, &program, metering);
+    let generate = || backend::generate(module, &program, metering, unwinder);
     let generated = std::panic::catch_unwind(std::panic::AssertUnwindSafe(generate));
     let generated = generated.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);

@@ -19,6 +19,7 @@
 //! Each reference is stored there once, where it is defined. An entry that is not defined yet is 0.
 
 use crate::backend::{Backend, Host, function_value, machine_type};
+use crate::debug::source_loc;
 use crate::words::at;
 use crate::{CompileError, Metering};
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -158,6 +159,7 @@ pub(crate) fn function(
         counted: None,
         hoisted: BTreeMap::new(),
     };
+    translator.builder.set_srcloc(source_loc(func.at));
     translator.prologue(entry)?;
     let order = order(func);
     for (block, ir) in func.blocks.iter().enumerate() {
@@ -169,6 +171,7 @@ pub(crate) fn function(
     for block in &order {
         translator.block(*block)?;
     }
+    translator.builder.set_srcloc(source_loc(func.at));
     translator.failures();
     let Translator { mut builder, backend, .. } = translator;
     builder.seal_all_blocks();
@@ -556,6 +559,9 @@ impl<'t> Translator<'t> {
         }
         for (at, inst) in block.insts.iter().enumerate() {
             self.at = at;
+            if inst.at.line > 0 {
+                self.builder.set_srcloc(source_loc(inst.at));
+            }
             self.operation(inst)?;
         }
         self.at = block.insts.len();

@@ -199,7 +199,8 @@ fn the_host_survives_hostile_programs() {
 fn the_map_for_perf_names_functions_and_their_lines() {
     let text = "func twice(n: i64) -> i64 do n + n end\nfunc main() do\nprint(twice(4))\nend";
     let map = std::env::temp_dir().join(format!("parcae-map-{}", std::process::id()));
-    let program = parcae_jit::compile_with_map(&module(text, Checks::Placed), &map).unwrap();
+    let options = parcae_jit::Options::new().map(&map);
+    let program = options.compile(&module(text, Checks::Placed)).unwrap();
     let lines = std::fs::read_to_string(&map).unwrap();
     std::fs::remove_file(&map).unwrap();
     for name in ["twice at test.jan:1", "main at test.jan:2"] {
