@@ -158,9 +158,9 @@ impl Options {
         self
     }
 
-    /// Announces unwind tables to the unwinder of the process, so that backtraces of others, such as
-    /// `std::backtrace::Backtrace`, go through generated frames; they do not know their names. Linux
-    /// with glibc only.
+    /// Announces unwind tables to the unwinder of the process, so that backtraces of others, such
+    /// as `std::backtrace::Backtrace`, go through generated frames; they do not know their names.
+    /// Linux with glibc only.
     ///
     /// Backtraces of the runtime and of debuggers do not need it. Unwinders before gcc 13 take a
     /// lock to search such tables: with one of them, switch off the signal that asks stuck workers

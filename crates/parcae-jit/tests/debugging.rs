@@ -228,7 +228,7 @@ fn play_debugged() {
     assert_eq!(seen(&program, || parcae_test_host_prints()).0, VALUE);
 }
 
-/// What gdb prints about the victim of `test`; `None` if there is no gdb, or none that may trace.
+/// The output of gdb about the victim of `test`; `None` if there is no gdb, or none that may trace.
 fn gdb(test: &str, commands: &[&str]) -> Option<String> {
     let Some(gdb) = tools::find("gdb") else {
         tools::skip(test, "gdb", "Debian: apt-get install gdb");

@@ -187,51 +187,42 @@ mod tests {
         let pool = crate::stack::StackPool::new().unwrap();
         let stack = pool.acquire(crate::stack::StackSize::SERVICE).unwrap();
         let mut fiber = crate::fiber::Fiber::new(stack, "walked").unwrap();
-        fiber
-            .start(|_| {
-                // Two frames of generated code, and one of the host.
-                let mut frames = [[0_usize; 2]; 3];
-                let at =
-                    |frames: &[[usize; 2]; 3], n: usize| (&raw const frames[n]).expose_provenance();
-                frames[0] = [at(&frames, 1), base + 9];
-                frames[1] = [at(&frames, 2), base + 17];
-                frames[2] = [7, 0x1234];
-                let frames = std::hint::black_box(frames);
-                // The array may have moved.
-                let mut moved = frames;
-                moved[0][0] = at(&moved, 1);
-                moved[1][0] = at(&moved, 2);
-                let sp = at(&moved, 0) - 64;
-                let walk = |last| {
-                    let mut seen = Vec::new();
-                    continue_from(last, |address| {
-                        seen.push(address);
-                        true
-                    });
-                    seen
-                };
-                let last = LastFrame { address: base + 5, sp, fp: at(&moved, 0) };
-                assert_eq!(walk(last), [base + 9, base + 17, 0x1234]);
-                std::hint::black_box(&moved);
-                // Not generated; below the stack pointer; not aligned; on no stack; at its end.
-                for last in [
-                    LastFrame { address: base + 64, ..last },
-                    LastFrame { address: 0, ..last },
-                    LastFrame { sp: last.fp + 8, ..last },
-                    LastFrame { fp: last.fp + 4, ..last },
-                    LastFrame { fp: 0, ..last },
-                    LastFrame { fp: usize::MAX - 7, ..last },
-                    LastFrame { fp: stack_of(sp).unwrap().end - 8, ..last },
-                    LastFrame { sp: 64, fp: 128, ..last },
-                ] {
-                    assert_eq!(walk(last), [0; 0], "{last:x?}");
-                }
-                // A caller's frame that lies below ends it, so that it cannot go in circles.
-                moved[1][0] = at(&moved, 0);
-                let round = std::hint::black_box(walk(last));
-                assert_eq!(round, [base + 9, base + 17]);
-                std::hint::black_box(&moved);
-            })
-            .unwrap();
+        let step = fiber.start(move |_| {
+            // Two frames of generated code, and one of the host.
+            let mut frames = [[0_usize; 2]; 3];
+            let at = (&raw mut frames).expose_provenance();
+            frames[0] = [at + 16, base + 9];
+            frames[1] = [at + 32, base + 17];
+            frames[2] = [7, 0x1234];
+            std::hint::black_box(&mut frames);
+            let walk = |last| {
+                let mut seen = Vec::new();
+                continue_from(last, |address| {
+                    seen.push(address);
+                    true
+                });
+                seen
+            };
+            let sp = at - 64;
+            let last = LastFrame { address: base + 5, sp, fp: at };
+            assert_eq!(walk(last), [base + 9, base + 17, 0x1234]);
+            for last in [
+                LastFrame { address: base + 64, ..last }, // not generated
+                LastFrame { address: 0, ..last },
+                LastFrame { sp: at + 8, ..last }, // above the frame pointer
+                LastFrame { fp: at + 4, ..last }, // not aligned
+                LastFrame { fp: 0, ..last },
+                LastFrame { fp: usize::MAX - 7, ..last },
+                LastFrame { fp: stack_of(sp).unwrap().end - 8, ..last }, // half a frame
+                LastFrame { sp: 64, fp: 128, ..last },                   // on no stack
+            ] {
+                assert_eq!(walk(last), [0; 0], "{last:x?}");
+            }
+            // A caller's frame that lies below ends it, so that it cannot go in circles.
+            frames[1][0] = at;
+            std::hint::black_box(&mut frames);
+            assert_eq!(walk(last), [base + 9, base + 17]);
+        });
+        assert!(!step.unwrap().propagate());
     }
 }

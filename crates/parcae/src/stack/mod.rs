@@ -75,6 +75,10 @@ mod error;
 #[doc(hidden)]
 pub mod fiber;
 pub(crate) mod frames;
+#[cfg_attr(
+    not(feature = "foreign"),
+    allow(dead_code, unreachable_pub, reason = "code is announced through `foreign`")
+)]
 pub(crate) mod generated;
 mod guard;
 mod handle;

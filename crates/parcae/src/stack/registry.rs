@@ -1,9 +1,10 @@
 //! The registry of arenas, which the signal handler reads to find the stack of a faulting address.
 //!
 //! A signal handler can take no lock and allocate nothing, and a signal's disposition belongs to
-//! the process. So the registry is a table that belongs to the process (beside that of generated
-//! code there is no other): a list that only grows, whose entries are reused and never freed. Pools write to it when they map
-//! and unmap an arena; only the handler and debuggers read it.
+//! the process. So the registry is a table that belongs to the process; beside that of generated
+//! code there is no other. It is a list that only grows, whose entries are reused and never freed.
+//! Pools write to it when they map and unmap an arena; only handlers, backtraces of generated code
+//! and debuggers read it.
 //!
 //! States of an entry: *free* (`base` = 0), *claimed* (`base` = 1, being filled by
 //! one thread), *live* (`base` is the arena's address). `version` grows by one whenever an
