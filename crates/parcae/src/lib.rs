@@ -113,11 +113,16 @@ pub mod lab {
     //! timers, [atomics](crate::sync::atomic), [`point!`](crate::point!)) another task may go on;
     //! [strategies](Strategy) choose it. [`check`](crate::check) has the defaults for a test,
     //! [`Explore`] the settings.
+    //!
+    //! With the feature `record`, a run on threads can be recorded (`Builder::record`) and repeated
+    //! here (`Explore::retrace`).
 
     pub use crate::api::lab::{
         Divergence, Explore, Failure, FailureKind, Faults, History, Report, Run, RunState,
         TaskStatus, TokenError, TracedOp, always, conserved, eventually, point, within,
     };
+    #[cfg(feature = "record")]
+    pub use crate::api::lab::{Record, RecordError, RecordOpts, Retraced, Strayed};
     pub use crate::sched::lab::{
         OpKind, RunEvent, RunStep, Strategy, TaskChange, TaskLabel, UnknownStrategy,
     };

@@ -72,6 +72,9 @@ pub struct EngineOpts {
     pub measure: Measure,
     /// The monitor of the workers.
     pub monitor: MonitorOpts,
+    /// Words of the journal of each worker; `None` for none.
+    #[cfg(feature = "record")]
+    pub journal: Option<usize>,
 }
 
 impl Default for EngineOpts {
@@ -93,6 +96,8 @@ impl Default for EngineOpts {
             on_deadlock: None,
             measure: Measure::Counters,
             monitor: MonitorOpts::default(),
+            #[cfg(feature = "record")]
+            journal: None,
         }
     }
 }
@@ -156,6 +161,8 @@ impl Engine {
             deterministic: opts.deterministic,
             sockets: opts.sockets,
             measure_times: opts.measure == Measure::Times,
+            #[cfg(feature = "record")]
+            journal: opts.journal,
             temporary: temporary.len(),
             temporary_idle: opts.monitor.temporary_idle,
             probe_signal: opts.monitor.signal,

@@ -11,6 +11,7 @@
 //! | `executor` | how workers are driven: by threads, or by one thread from a seed |
 //! | `events` | events and times of tasks and workers |
 //! | `timers` | deadlines, and the clock |
+//! | `journal` | the record of a run on threads, for a replay in the lab |
 //! | `lab` | strategies that choose the next task, for tests |
 //! | `monitor` | state shared by workers and the monitor thread |
 //! | `host` | the interface of the scheduler to the storeys above it |
@@ -21,6 +22,8 @@ pub(crate) mod events;
 pub(crate) mod executor;
 pub(crate) mod host;
 pub(crate) mod idle;
+#[cfg(feature = "record")]
+pub(crate) mod journal;
 pub(crate) mod lab;
 pub(crate) mod monitor;
 pub(crate) mod queue;

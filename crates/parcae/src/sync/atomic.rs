@@ -17,10 +17,27 @@
 //! ```
 
 use crate::sched::lab::OpKind;
+use crate::sched::worker::ordered::{HeldOrder, hold_order_of, unordered};
 use crate::sched::worker::point;
 use std::fmt;
+use std::ops::Deref;
 use std::sync::atomic as plain;
 pub use std::sync::atomic::Ordering;
+
+/// An access to an atomic. Where accesses are recorded, the next one waits for its end.
+struct Access<'a, T> {
+    value: &'a T,
+    _order: HeldOrder<'static, ()>,
+}
+
+impl<T> Deref for Access<'_, T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        self.value
+    }
+}
 
 /// The methods that all of these types have.
 macro_rules! atomic {
@@ -114,17 +131,18 @@ macro_rules! atomic {
                 &self,
                 set: Ordering,
                 fetch: Ordering,
-                next: impl FnMut($value) -> Option<$value>,
+                mut next: impl FnMut($value) -> Option<$value>,
             ) -> Result<$value, $value> {
+                let next = |value| unordered(|| next(value)); // a part of this access
                 self.at(OpKind::Update).fetch_update(set, fetch, next)
             }
 
-            /// A point before an access.
+            /// A point before an access, which is over when the result is dropped.
             #[inline(always)]
             #[track_caller]
-            fn at(&self, kind: OpKind) -> &$plain {
+            fn at(&self, kind: OpKind) -> Access<'_, $plain> {
                 point(kind, (&raw const *self).addr());
-                &self.value
+                Access { value: &self.value, _order: hold_order_of(&self.value) }
             }
         }
 

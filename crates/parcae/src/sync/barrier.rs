@@ -7,8 +7,8 @@
 use super::constructor;
 use super::primitive::{self, Primitive, WaitOutcome, grant_all_before};
 use crate::base::error::Result;
-use crate::base::lock::{Guard, Lock};
 use crate::sched::lab::OpKind;
+use crate::sched::worker::ordered::{ObjectGuard as Guard, ObjectLock as Lock};
 use crate::sched::worker::{forget_address, point_at};
 use crate::scope::cx::parking::Deadline;
 use crate::wait::{Grant, Queue, Removed, Waiter, Wake, Why};

@@ -7,8 +7,8 @@
 use super::constructor;
 use super::primitive::{Primitive, grant_all_before, wait_deadline, wait_forever, wait_timeout};
 use crate::base::error::Result;
-use crate::base::lock::{Guard, Lock};
 use crate::sched::lab::OpKind;
+use crate::sched::worker::ordered::{ObjectGuard as Guard, ObjectLock as Lock};
 use crate::sched::worker::{forget_address, point_at};
 use crate::wait::{Grant, Queue, Removed, WaitStanding, Waiter, Wake, Why};
 use std::fmt;

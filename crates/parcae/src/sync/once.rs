@@ -11,6 +11,7 @@ use crate::base::error::Result;
 use crate::base::shim::atomic::{AtomicUsize, Ordering};
 use crate::base::shim::cell::UnsafeCell;
 use crate::sched::lab::OpKind;
+use crate::sched::worker::ordered::hold_order_of;
 use crate::sched::worker::point_at;
 use std::fmt;
 
@@ -106,6 +107,7 @@ impl<T> OnceCell<T> {
     #[track_caller]
     pub fn get(&self) -> Option<&T> {
         point_at(OpKind::Load, &self.slot);
+        let _order = hold_order_of(&self.slot);
         self.slot.get()
     }
 

@@ -19,8 +19,8 @@
 
 use super::constructor;
 use super::primitive::{Primitive, grant_all_before};
-use crate::base::lock::{Guard, Lock};
 use crate::sched::worker::forget_address;
+use crate::sched::worker::ordered::{ObjectGuard as Guard, ObjectLock as Lock};
 use crate::wait::{Batch, Grant, Queue, Removed, WaitStanding, Wake};
 
 pub(super) struct Permits<W> {

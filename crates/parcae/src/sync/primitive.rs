@@ -15,7 +15,7 @@
 //!    is lost.
 
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::lock::Guard;
+use crate::sched::worker::ordered::ObjectGuard as Guard;
 use crate::scope::cx;
 use crate::scope::cx::parking::{Deadline, Ended, borrowed_waiter, charge, wait_in_queue};
 use crate::wait::{Batch, Grant, Queue, Removed, WaitNode, Waitable, Waiter, Wake, Why};

@@ -9,7 +9,8 @@
 //! | `CALLED` | when the first waiter is called | when it has tried, or has given up | the short lock |
 //! | `FAIR` | when the first waiter has failed [`FAIR_AFTER`] times | when it has left the queue | the short lock |
 //!
-//! Lock and unlock without contention are one compare-and-swap each, `0 → LOCKED → 0`.
+//! Lock and unlock without contention are one compare-and-swap each, `0 → LOCKED → 0`. Where their
+//! order is recorded or repeated (`sched::journal`), they take the short lock for that.
 //!
 //! # Barging and hand-over
 //!
@@ -31,9 +32,9 @@
 
 use super::constructor;
 use super::primitive::Primitive;
-use crate::base::lock::{Guard, Lock};
 use crate::base::shim::atomic::{AtomicUsize, Ordering};
 use crate::sched::worker::forget_address;
+use crate::sched::worker::ordered::{ObjectGuard as Guard, ObjectLock as Lock, hold_order};
 use crate::wait::{Grant, Queue, Removed, WaitNode, WaitStanding, Wake};
 
 const LOCKED: usize = 1;
@@ -66,6 +67,7 @@ impl<W> RawMutex<W> {
 
     #[inline]
     pub(super) fn try_lock(&self) -> bool {
+        let _order = hold_order(&self.waiters);
         // Acquire, wherever the mutex is locked: pairs with the Release of every `unlock`, and
         // makes the last holder's writes visible.
         match self.word.compare_exchange(0, LOCKED, Ordering::Acquire, Ordering::Relaxed) {
@@ -100,8 +102,10 @@ impl<W: Wake> RawMutex<W> {
     /// Unlocks the mutex, which the caller holds.
     #[inline]
     pub(super) fn unlock(&self) {
+        let order = hold_order(&self.waiters);
         // Release: pairs with the Acquire in `try_lock`, `attempt` and `call_back`.
         let fast = self.word.compare_exchange(LOCKED, 0, Ordering::Release, Ordering::Relaxed);
+        drop(order);
         if let Err(word) = fast {
             self.unlock_contended(word);
         }

@@ -6,6 +6,7 @@
 //! the stack of its select; the header of `queue` says why that is sound.
 
 use crate::base::shim::atomic::{AtomicUsize, Ordering};
+use crate::sched::worker::ordered::hold_within;
 
 /// Not claimed yet.
 const OPEN: usize = usize::MAX;
@@ -21,6 +22,7 @@ impl Claim {
 
     /// Decides the select for a case. Returns false if it is already decided.
     pub(crate) fn fire(&self, case: usize) -> bool {
+        let _order = hold_within(self);
         // AcqRel. Release: pairs with the Acquire in `winner`, and makes the claimer's earlier
         // writes visible to the select. Acquire: pairs with the Release of the claim that came
         // first. The claimer's *later* writes are ordered by the lock of its object, under which it
@@ -30,6 +32,7 @@ impl Claim {
 
     /// The case that happened or is about to.
     pub(crate) fn winner(&self) -> Option<usize> {
+        let _order = hold_within(self);
         // Acquire: pairs with the Release in `fire`.
         let case = self.0.load(Ordering::Acquire);
         (case != OPEN).then_some(case)

@@ -302,7 +302,7 @@ impl<W> Removed<W> {
 
 impl<W, K> Queue<W, K> {
     /// Bytes of the links.
-    #[cfg(all(target_pointer_width = "64", not(loom)))]
+    #[cfg(all(target_pointer_width = "64", not(loom), not(feature = "record")))]
     pub(crate) const LINKS: usize = std::mem::offset_of!(Queue<W, K>, arrivals);
 
     pub(crate) const fn new() -> Queue<W, K> {

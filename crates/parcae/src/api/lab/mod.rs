@@ -9,6 +9,7 @@
 //! | `divergence` | the first step at which a repeated run went another way |
 //! | `shrink` | the deviations that matter |
 //! | `replay`, `probe` | the run of a token; the step after which it was lost |
+//! | `recorded`, `retrace` | records of runs on threads, and their replay |
 //! | `regressions` | tokens of earlier failures, which run first |
 //! | `record`, `states` | the changes of tasks in a recorded run, and their states at a step |
 //! | `timeline` | the steps of a run, for people |
@@ -29,8 +30,12 @@ mod probe;
 mod publish;
 mod quiet;
 mod record;
+#[cfg(feature = "record")]
+mod recorded;
 mod regressions;
 mod replay;
+#[cfg(feature = "record")]
+mod retrace;
 mod shrink;
 mod stand;
 mod states;
@@ -47,6 +52,10 @@ pub use failure::{Failure, FailureKind, Report};
 pub use faults::Faults;
 pub use history::History;
 pub use invariants::{always, conserved, eventually, within};
+#[cfg(feature = "record")]
+pub use recorded::{Record, RecordError, RecordOpts};
+#[cfg(feature = "record")]
+pub use retrace::{Retraced, Strayed};
 pub use states::{RunState, TaskStatus};
 pub use timeline::Run;
 pub use token::TokenError;

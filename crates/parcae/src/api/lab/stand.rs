@@ -44,6 +44,8 @@ pub(super) struct Stand<P: Profile> {
     oracles: Oracles,
     /// The recorded step before which the tasks are dumped, and the text of the dump.
     dump_before: Option<(usize, Arc<Mutex<String>>)>,
+    /// Whether turns in bare schedules have their usual length.
+    has_whole_turns: bool,
 }
 
 /// The settings of a runtime, and the parts of the last one that had them.
@@ -88,7 +90,14 @@ pub(super) struct Ran {
 impl<P: Profile + Clone> Stand<P> {
     pub(super) fn new(builder: Builder<P>, oracles: Oracles) -> Stand<P> {
         let (lab, quiet) = (Lab::new(), Quiet::begin());
-        Stand { lab, builder, kept: RefCell::default(), quiet, oracles, dump_before: None }
+        let (kept, dump_before, has_whole_turns) = (RefCell::default(), None, false);
+        Stand { lab, builder, kept, quiet, oracles, dump_before, has_whole_turns }
+    }
+
+    /// As [`new`](Stand::new), for a run whose tasks have turns as on threads.
+    #[cfg(feature = "record")]
+    pub(super) fn with_whole_turns(builder: Builder<P>, oracles: Oracles) -> Stand<P> {
+        Stand { has_whole_turns: true, ..Stand::new(builder, oracles) }
     }
 
     /// Dumps all tasks before this step of recorded runs, into the text that is returned.
@@ -165,7 +174,11 @@ impl<P: Profile + Clone> Stand<P> {
         let mut kept = self.kept.borrow_mut();
         let (builder, parts) = kept.entry(workers).or_insert_with(|| {
             let builder = self.builder.clone().lab(Arc::clone(&self.lab));
-            let builder = if workers == 0 { builder.bare() } else { builder.workers(workers) };
+            let builder = match workers {
+                0 if self.has_whole_turns => builder.bare_with_turns(),
+                0 => builder.bare(),
+                _ => builder.workers(workers),
+            };
             (builder, None)
         });
         builder.build_on(parts.take(), seed)

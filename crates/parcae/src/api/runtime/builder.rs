@@ -4,6 +4,8 @@ mod limits;
 
 use super::{Handle, KeptRuntime, Runtime, RuntimeInner};
 use crate::api::engine::{Engine, EngineError, EngineOpts};
+#[cfg(feature = "record")]
+use crate::api::lab::RecordOpts;
 use crate::base::error::Result;
 use crate::base::lent::MaybeLent;
 use crate::sched::lab::Lab;
@@ -50,6 +52,8 @@ pub struct Builder<P: Profile> {
     pub(super) preempt: Option<Preempt>,
     /// The value of `PARCAE_SEED`, if it is not a number.
     wrong_seed: Option<String>,
+    #[cfg(feature = "record")]
+    record: Option<RecordOpts>,
     /// A builder is used by any thread, whatever the type of the profile.
     _profile: PhantomData<fn() -> P>,
 }
@@ -66,6 +70,8 @@ impl<P: Profile> Builder<P> {
             slice: None,
             preempt: None,
             wrong_seed: None,
+            #[cfg(feature = "record")]
+            record: None,
             _profile: PhantomData,
         }
     }
@@ -74,6 +80,8 @@ impl<P: Profile> Builder<P> {
     pub fn profile<Q: Profile>(self) -> Builder<Q> {
         let Builder { engine, budget, on_exhausted, stack_size, interval, audit, .. } = self;
         let (slice, preempt, wrong_seed) = (self.slice, self.preempt, self.wrong_seed);
+        #[cfg(feature = "record")]
+        let record = self.record;
         Builder {
             engine,
             budget,
@@ -84,6 +92,8 @@ impl<P: Profile> Builder<P> {
             slice,
             preempt,
             wrong_seed,
+            #[cfg(feature = "record")]
+            record,
             _profile: PhantomData,
         }
     }
@@ -125,6 +135,38 @@ impl<P: Profile> Builder<P> {
 
     pub(super) fn worker_count(&self) -> usize {
         self.engine.workers
+    }
+
+    /// One worker whose tasks the lab chooses, with turns as on threads.
+    pub(crate) fn bare_with_turns(mut self) -> Builder<P> {
+        self.engine.workers = 1;
+        self.preempt = Some(Preempt::Never);
+        self
+    }
+
+    /// Records the run, so that the lab can repeat it: see [`Explore::retrace`]. With the feature
+    /// `record`. Not under the
+    /// deterministic executor, whose runs are repeated by their seeds.
+    ///
+    /// The record has the turns of tasks, and the order of operations on each object of
+    /// [`sync`](crate::sync) and [`channel`](crate::channel) where the worker changes.
+    ///
+    /// ```
+    /// use parcae::lab::RecordOpts;
+    /// use parcae::prelude::*;
+    ///
+    /// let rt = Runtime::builder().workers(2).record(RecordOpts::new()).build()?;
+    /// rt.run(|cx| cx.yield_now())?;
+    /// assert!(!rt.record().unwrap().is_empty());
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    ///
+    /// [`Explore::retrace`]: crate::lab::Explore::retrace
+    #[cfg(feature = "record")]
+    pub fn record(mut self, opts: RecordOpts) -> Builder<P> {
+        self.engine.journal = Some(opts.most_words());
+        self.record = Some(opts);
+        self
     }
 
     /// One worker whose tasks the lab chooses, and a point at each checkpoint: turns have one op.
@@ -458,7 +500,14 @@ impl<P: Profile> Builder<P> {
         let mut spawn_settings = settings.for_root();
         spawn_settings.grant = Slice::default_of(P::ROOT).under(settings.on_exhausted);
         let spawn_settings = Arc::new(spawn_settings);
-        let inner = RuntimeInner { engine, settings, spawn_settings, mint };
+        let inner = RuntimeInner {
+            engine,
+            settings,
+            spawn_settings,
+            mint,
+            #[cfg(feature = "record")]
+            record: self.record.clone(),
+        };
         Runtime { handle: Handle::new(Arc::new(inner)) }
     }
 }

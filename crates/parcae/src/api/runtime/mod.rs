@@ -41,6 +41,8 @@ pub use root::RootTask;
 pub use shutdown::Shutdown;
 
 use crate::api::engine::Engine;
+#[cfg(feature = "record")]
+use crate::api::lab::RecordOpts;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::scope::budget::Standing;
 use crate::scope::cancel::{CancelReason, CancelToken};
@@ -94,6 +96,9 @@ pub(crate) struct RuntimeInner {
     /// The same for tasks that handles spawn: they share what is left with each other.
     spawn_settings: Arc<TaskSettings>,
     mint: Mint,
+    /// Options of its record, if there is one.
+    #[cfg(feature = "record")]
+    record: Option<RecordOpts>,
 }
 
 /// The parts of a runtime of the lab that serve the next schedule too.
@@ -105,6 +110,15 @@ pub(crate) struct KeptRuntime {
 impl RuntimeInner {
     pub(crate) fn settings(&self) -> &TaskSettings {
         &self.settings
+    }
+
+    /// A root task has failed, or the test around the runtime: its record is kept.
+    #[cold]
+    fn run_failed(&self) {
+        #[cfg(feature = "record")]
+        if let Some(record) = &self.record {
+            self.engine.with_shared(|shared| record.run_failed(shared));
+        }
     }
 
     /// Starts the monitor of the workers, for tasks that do not come in through the engine.
@@ -166,7 +180,7 @@ impl<P: Profile> Runtime<P> {
         opts: SpawnOpts,
         task: impl FnOnce(&Cx<P>) -> Result<R> + Send,
     ) -> Result<R> {
-        root::run(self.inner(), opts, task)
+        root::run(self.inner(), opts, task).inspect_err(|_| self.inner().run_failed())
     }
 
     /// Runs `body` in a nursery as a root task and waits for all children: [`run`](Runtime::run)
@@ -506,7 +520,7 @@ impl<P: Profile> Runtime<P> {
         // SAFETY: `this` is never dropped, so its handle is moved out once.
         let handle = unsafe { std::ptr::read(&raw const this.handle) };
         handle.settings().node.cancel(CancelReason::Shutdown);
-        let RuntimeInner { engine, settings, spawn_settings, mint } =
+        let RuntimeInner { engine, settings, spawn_settings, mint, .. } =
             Arc::try_unwrap(handle.into_inner()).ok()?;
         if engine.live() > 0 {
             engine.drain(Duration::MAX);
@@ -534,6 +548,9 @@ impl<P: Profile> Deref for Runtime<P> {
 
 impl<P: Profile> Drop for Runtime<P> {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.inner().run_failed();
+        }
         self.settings().node.cancel(CancelReason::Shutdown);
     }
 }

@@ -1,6 +1,8 @@
 //! Observing a runtime: metrics, traces, dumps, deadlocks. No worker has to cooperate for it.
 
 use super::Runtime;
+#[cfg(feature = "record")]
+use crate::api::lab::Record;
 use crate::base::error::Result;
 use crate::sched::Shared;
 use crate::scope::profile::Profile;
@@ -60,6 +62,17 @@ impl<P: Profile> Runtime<P> {
         opts: TraceOpts,
     ) -> Result<Streaming, TraceError> {
         trace::start_streaming(self.inner().engine.shared(), path.as_ref(), &opts)
+    }
+
+    /// The record of the run so far, for [`Explore::retrace`](crate::lab::Explore::retrace). `None`
+    /// unless the builder was asked to [record](crate::runtime::Builder::record), and under the
+    /// deterministic executor.
+    ///
+    /// While tasks run, the journals of the workers are read one after the other: a replay may come
+    /// to the end of one before the others.
+    #[cfg(feature = "record")]
+    pub fn record(&self) -> Option<Record> {
+        self.inner().engine.with_shared(Record::of)
     }
 
     /// The event log of the deterministic executor: the same bytes for the same seed, number of

@@ -17,6 +17,9 @@ const TRACE: u32 = 2;
 const TIMES: u32 = 4;
 /// The recording that runs has a reading of the clock in each event.
 const EXACT: u32 = 8;
+/// There is a journal, which is no recording: it takes spawns, turns and timers, and no other
+/// event.
+const JOURNAL: u32 = 16;
 
 /// Precision of the times in a recording.
 ///
@@ -73,6 +76,8 @@ struct ColdTracer {
 pub(crate) struct TracerOpts {
     pub(crate) log: bool,
     pub(crate) times: bool,
+    #[cfg(feature = "record")]
+    pub(crate) journal: bool,
 }
 
 /// Whether a recording runs, and rings that it does not use any more.
@@ -109,8 +114,11 @@ impl Tracer {
     pub(crate) fn new(workers: usize, opts: TracerOpts) -> Tracer {
         let times = if opts.times { workers } else { 0 };
         let flag = |flag, is_on| if is_on { flag } else { 0 };
+        let flags = flag(LOG, opts.log) | flag(TIMES, opts.times);
+        #[cfg(feature = "record")]
+        let flags = flags | flag(JOURNAL, opts.journal);
         Tracer {
-            flags: AtomicU32::new(flag(LOG, opts.log) | flag(TIMES, opts.times)),
+            flags: AtomicU32::new(flags),
             clock: Clock::new(),
             rings: (0..workers).map(|_| AtomicPtr::default()).collect(),
             times: (0..times).map(|_| WorkerTimes::default()).collect(),
@@ -122,6 +130,12 @@ impl Tracer {
     #[inline(always)]
     pub(crate) fn is_on(&self) -> bool {
         self.flags.load(Ordering::Relaxed) != 0 // see `flags`
+    }
+
+    /// Whether events are written or measured: more is on than a journal.
+    #[inline(always)]
+    pub(crate) fn is_heard(&self) -> bool {
+        self.flags.load(Ordering::Relaxed) & !JOURNAL != 0 // see `flags`
     }
 
     /// Whether times are measured.

@@ -10,6 +10,7 @@
 //! | `op` | kinds of operations, and which of them conflict |
 //! | `strategy` | the interface of strategies, and the short ones |
 //! | `pct`, `pos`, `urw`, `exhaustive`, `feedback` | a strategy each |
+//! | `follow` | the choices of a run on threads, from its journal |
 //! | `script` | the choices of a recorded run |
 //! | `hold` | one task after another, each up to an operation |
 //! | `fork` | the beginning of one run and the end of another |
@@ -21,6 +22,8 @@
 mod exhaustive;
 mod faults;
 mod feedback;
+#[cfg(feature = "record")]
+mod follow;
 mod fork;
 mod hold;
 mod numbers;
@@ -35,6 +38,8 @@ mod urw;
 
 pub(crate) use exhaustive::ExhaustiveSearch;
 pub(crate) use faults::{CheckpointFault, FaultRates, WaitFault};
+#[cfg(feature = "record")]
+pub(crate) use follow::{Follower, StrayEvent, StrayKind, WorkerEntries};
 pub(crate) use fork::Fork;
 pub(crate) use hold::HoldingChooser;
 pub(crate) use numbers::task_object;
@@ -56,16 +61,32 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
 
-/// Number of labs. While it is 0, a point is one load and one branch.
+/// Number of labs and of journals. While it is 0, a point is one load and one branch.
 ///
 /// Relaxed, all accesses: it orders nothing. A task of a lab runs on the thread that made the lab,
-/// which sees its own write.
+/// which sees its own write; a worker with a journal was started by the thread that made it.
 static ALIVE: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether there is a lab in this process.
+/// Whether there is a lab or a journal in this process.
 #[inline(always)]
 pub(crate) fn is_any_alive() -> bool {
     ALIVE.load(Ordering::Relaxed) != 0 // see `ALIVE`
+}
+
+/// Lets operations look for a lab or a journal while it exists.
+pub(crate) struct LabPresence(());
+
+impl LabPresence {
+    pub(crate) fn new() -> LabPresence {
+        ALIVE.fetch_add(1, Ordering::Relaxed); // see `ALIVE`
+        LabPresence(())
+    }
+}
+
+impl Drop for LabPresence {
+    fn drop(&mut self) {
+        ALIVE.fetch_sub(1, Ordering::Relaxed); // see `ALIVE`
+    }
 }
 
 thread_local! {
@@ -102,6 +123,7 @@ pub struct Lab {
     stacks: OnceLock<StackPool>,
     /// Called where [`SchedulePlan::dump_before`] says so.
     on_dump: Mutex<Option<DumpCallback>>,
+    _presence: LabPresence,
 }
 
 /// Looks at all tasks of a scheduler.
@@ -109,9 +131,9 @@ pub(crate) type DumpCallback = Box<dyn FnOnce() + Send>;
 
 impl Lab {
     pub(crate) fn new() -> Arc<Lab> {
-        ALIVE.fetch_add(1, Ordering::Relaxed); // see `ALIVE`
         let (state, bare) = (Mutex::new(LabState::new()), AtomicBool::new(true));
-        Arc::new(Lab { state, bare, stacks: OnceLock::new(), on_dump: Mutex::new(None) })
+        let (stacks, on_dump) = (OnceLock::new(), Mutex::new(None));
+        Arc::new(Lab { state, bare, stacks, on_dump, _presence: LabPresence::new() })
     }
 
     /// Begins a schedule. The tasks of the last one have ended.
@@ -155,12 +177,6 @@ impl Lab {
         }
         let made = make()?;
         Ok(self.stacks.get_or_init(|| made).clone())
-    }
-}
-
-impl Drop for Lab {
-    fn drop(&mut self) {
-        ALIVE.fetch_sub(1, Ordering::Relaxed); // see `ALIVE`
     }
 }
 

@@ -334,6 +334,14 @@ impl LabState {
         if self.is_to_stop() {
             return Turn::Switch; // to the executor, which stops all
         }
+        #[cfg(feature = "record")]
+        if let Some(follower) = self.chooser.follower() {
+            follower.is_about_to(task, kind, site);
+            if kind != OpKind::Checkpoint {
+                self.does(task); // the choice is at the operation itself: `ordered_point`
+                return Turn::GoOn;
+            }
+        }
         if !self.plan.bare {
             let switches = self.plan.preempts && (self.is_fair() || self.number(3) == 1);
             if !switches {
@@ -345,17 +353,28 @@ impl LabState {
             self.does(task);
             return Turn::GoOn;
         }
+        if self.is_chosen_again(task) {
+            #[cfg(feature = "record")]
+            if let Some(follower) = self.chooser.follower() {
+                follower.goes_on(task);
+            }
+            self.does(task);
+            return Turn::GoOn;
+        }
+        Turn::Switch
+    }
+
+    /// Whether the running task goes on, which could. If not, `next` is the one that does.
+    fn is_chosen_again(&mut self, task: u32) -> bool {
         let this = &self.tasks[task as usize];
         let current = self.ready.len();
         self.ready.push(Enabled { task, path: this.path, ops: this.ops, op: this.pending });
         let chosen = self.decide(Some(current));
         self.ready.pop();
-        if chosen == current {
-            self.does(task);
-            return Turn::GoOn;
+        if chosen != current {
+            self.next = Some(chosen);
         }
-        self.next = Some(chosen);
-        Turn::Switch
+        chosen == current
     }
 
     /// The record of the task that goes on; none if no task is ready.
@@ -382,6 +401,10 @@ impl LabState {
         this.numbers = 0;
         self.last = (this.path, this.ops);
         self.running = Some(task);
+        #[cfg(feature = "record")]
+        if let Some(follower) = self.chooser.follower() {
+            follower.goes_on(task);
+        }
         self.does(task);
         Some(place)
     }
@@ -414,6 +437,10 @@ impl LabState {
     pub(crate) fn number(&mut self, below: usize) -> usize {
         if below < 2 || self.is_fair() {
             return 0;
+        }
+        #[cfg(feature = "record")]
+        if let (Some(task), Some(follower)) = (self.running, self.chooser.follower()) {
+            return follower.drawn(task, below);
         }
         let at = match self.running.map(|task| &mut self.tasks[task as usize]) {
             Some(task) => {
@@ -505,6 +532,61 @@ impl LabState {
         if now > self.plan.until {
             self.has(Trouble::Late);
         }
+    }
+
+    // ----- replays of runs on threads ---------------------------------------------------
+
+    /// Whether the schedule repeats a run on threads.
+    #[cfg(feature = "record")]
+    pub(crate) fn replays(&mut self) -> bool {
+        self.chooser.follower().is_some()
+    }
+
+    /// The running task is about to do an operation on an object, in a replay of a run on threads.
+    #[cfg(feature = "record")]
+    pub(crate) fn ordered_point(&mut self, id: u64) -> Turn {
+        if self.stopped {
+            return Turn::GoOn; // it unwinds at a point
+        }
+        let (Some(task), Some(follower)) = (self.ids.get(id), self.chooser.follower()) else {
+            return Turn::GoOn;
+        };
+        let is_due = follower.stands(task);
+        self.goes_on_if(task, is_due)
+    }
+
+    /// Whether the running task, whose deadline is not near, is told in this replay that it has
+    /// passed; and whether others go on first.
+    #[cfg(feature = "record")]
+    pub(crate) fn replays_timeout(&mut self, id: u64) -> Option<Turn> {
+        let task = self.ids.get(id)?;
+        if self.stopped || !self.chooser.follower()?.stands_at_timeout(task) {
+            return None;
+        }
+        Some(self.goes_on_if(task, false))
+    }
+
+    #[cfg(feature = "record")]
+    fn goes_on_if(&mut self, task: u32, is_due: bool) -> Turn {
+        self.count_step();
+        if self.is_to_stop() {
+            return Turn::Switch; // to the executor, which stops all
+        }
+        self.running = Some(task);
+        if is_due || self.ready.is_empty() || self.is_chosen_again(task) {
+            if let Some(follower) = self.chooser.follower() {
+                follower.goes_on(task);
+            }
+            return Turn::GoOn;
+        }
+        Turn::Switch
+    }
+
+    /// The time that the running task has read in the recorded run.
+    #[cfg(feature = "record")]
+    pub(crate) fn replayed_time(&mut self, id: u64) -> Option<u64> {
+        let task = self.ids.get(id)?;
+        self.chooser.follower()?.time(task)
     }
 
     // ----- the end ----------------------------------------------------------------------

@@ -155,6 +155,12 @@ pub(crate) trait Chooser: Send {
         true
     }
 
+    /// Itself, if it repeats a run on threads.
+    #[cfg(feature = "record")]
+    fn follower(&mut self) -> Option<&mut super::follow::Follower> {
+        None
+    }
+
     /// Numbers that a replay needs besides the seed.
     fn memory(&self) -> Vec<u64> {
         Vec::new()

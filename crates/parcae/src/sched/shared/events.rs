@@ -21,7 +21,7 @@ impl Shared {
     /// Writes an event about a task, on a thread that is no worker.
     #[inline]
     pub(crate) fn note_outside(&self, kind: EventKind, task: u64, to: usize) {
-        if self.tracer.is_on() {
+        if self.tracer.is_heard() {
             self.write_outside(kind, task, to);
         }
     }
@@ -41,7 +41,7 @@ impl Shared {
 
     /// A deadline of a waiting task has passed.
     pub(crate) fn note_timer(&self, task: TaskRef) {
-        if !self.tracer.is_on() {
+        if !self.tracer.is_heard() {
             return;
         }
         // SAFETY: records live as long as the scheduler. The deadline is removed before the task
@@ -56,7 +56,7 @@ impl Shared {
     /// A parked task was made ready. The caller owns it, and will queue it.
     #[inline]
     pub(crate) fn note_wake(&self, here: Option<&Worker>, task: &Task, owner: usize) {
-        if self.tracer.is_on() {
+        if self.tracer.is_heard() {
             self.write_wake(here, task, owner);
         }
     }

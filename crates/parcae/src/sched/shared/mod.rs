@@ -13,6 +13,8 @@ use crate::sched::events::{EventKind, EventLog, Tracer, TracerOpts, spans};
 use crate::sched::executor::thread_set::ThreadSet;
 use crate::sched::host::Host;
 use crate::sched::idle::{Idle, Notified, Parker, Poller, SocketBackend};
+#[cfg(feature = "record")]
+use crate::sched::journal::Journal;
 use crate::sched::lab::Lab;
 use crate::sched::monitor::{MonitorParker, WorkerThread};
 use crate::sched::run_queue::{Charging, RunQueues, Victims};
@@ -60,6 +62,9 @@ pub(crate) struct Config {
     pub(crate) probe_signal: Option<i32>,
     /// Whether the times of workers, tasks and nurseries are measured.
     pub(crate) measure_times: bool,
+    /// Words of the journal of each worker; `None` without a journal.
+    #[cfg(feature = "record")]
+    pub(crate) journal: Option<usize>,
 }
 
 /// The part of a worker that other threads reach.
@@ -99,6 +104,9 @@ pub(crate) struct Shared {
     /// Where the deterministic executor sleeps when no task can run.
     pub(crate) conductor: Parker,
     pub(crate) log: Option<EventLog>,
+    /// The record of the run, for a replay; on threads only.
+    #[cfg(feature = "record")]
+    pub(crate) journal: Option<Journal>,
     /// The lab that chooses the next task; under the deterministic executor only.
     pub(crate) lab: Option<Arc<Lab>>,
     pub(crate) tracer: Tracer,
@@ -189,7 +197,16 @@ impl Shared {
         let workers = stealers.len();
         // The lab compares hashes, and needs the log only of a run that is shown.
         let keeps_log = lab.as_ref().is_none_or(|lab| lab.lock().recorder().is_some());
-        let tracer = TracerOpts { log: config.deterministic, times: config.measure_times };
+        #[cfg(feature = "record")]
+        let words = config.journal.filter(|_| !config.deterministic);
+        #[cfg(feature = "record")]
+        let journal = words.map(|words| Journal::new(workers, words));
+        let tracer = TracerOpts {
+            log: config.deterministic,
+            times: config.measure_times,
+            #[cfg(feature = "record")]
+            journal: journal.is_some(),
+        };
         Shared {
             seed: AtomicU64::new(config.seed),
             remotes: (0..workers).map(remote).collect(),
@@ -205,6 +222,8 @@ impl Shared {
             outside: AtomicU64::new(OUTSIDE),
             conductor: Parker::default(),
             log: config.deterministic.then(|| EventLog::new(keeps_log)),
+            #[cfg(feature = "record")]
+            journal,
             lab,
             tracer: Tracer::new(workers, tracer),
             started: Instant::now(),
@@ -505,7 +524,7 @@ impl Shared {
     /// Writes the event of a task that was woken and is in no queue yet.
     #[inline]
     pub(crate) fn note_woken(&self, here: Option<&Worker>, task: &Task, owner: usize) {
-        if self.tracer.is_on() || cfg!(test) {
+        if self.tracer.is_heard() || cfg!(test) {
             // Contained: the task is in no queue yet, and the caller may have more tasks to wake.
             contain(|| {
                 fault_in_loop(self, FaultPoint::Wake);

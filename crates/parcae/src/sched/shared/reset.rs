@@ -34,6 +34,8 @@ impl Shared {
         debug_assert!(self.is_clean(), "a scheduler is reset in the middle of its work");
         let Shared {
             config: _,
+            #[cfg(feature = "record")]
+                journal: _, // a lab has none
             seed: own_seed,
             remotes,
             monitor: _, // for threads

@@ -173,7 +173,7 @@ impl Due {
 
 /// Writes the event. Never unwinds: the task has to be woken in any case.
 pub(crate) fn note(shared: &Shared, task: TaskRef) {
-    if shared.tracer.is_on() {
+    if shared.tracer.is_heard() {
         contain(|| shared.note_timer(task));
     }
 }

@@ -75,7 +75,7 @@ impl Worker {
     /// Writes an event about a task, or about the worker.
     #[inline(always)]
     pub(crate) fn note(&self, kind: EventKind, task: u64, detail: u64) {
-        if self.shared.tracer.is_on() {
+        if self.shared.tracer.is_heard() {
             self.write(kind, 0, task, detail);
         }
     }
@@ -91,6 +91,9 @@ impl Worker {
     #[cold]
     #[inline(never)]
     fn write_spawn(&self, task: u64) {
+        if self.journal_spawn(task) {
+            return;
+        }
         let by = self.acting_task();
         if !self.is_recorded(|ring| ring.spawned(task, by)) {
             self.write_spawn_slowly(task, by);
@@ -119,7 +122,7 @@ impl Worker {
     /// A turn of a task ends. The caller owns the task.
     #[inline(always)]
     pub(crate) fn note_end_of_turn(&self, kind: EventKind, task: &Task) {
-        if self.shared.tracer.is_on() {
+        if self.shared.tracer.is_heard() {
             match kind {
                 EventKind::Finish => self.write_finish(task),
                 EventKind::Yield => self.write_yield(task),
@@ -214,6 +217,10 @@ impl Worker {
 
     #[cold]
     fn share_no_stamp(&self) {
+        self.journal_took();
+        if !self.shared.tracer.is_heard() {
+            return;
+        }
         self.events.share_no_stamp();
         if let Some(ring) = self.ring() {
             ring.share(0, 0);
@@ -223,6 +230,9 @@ impl Worker {
     #[cold]
     #[inline(never)]
     fn write_start(&self, task: &Task) {
+        if self.journal_turn(task) {
+            return;
+        }
         let (events, id) = (&self.events, task.id());
         let is_first = !task.is_between_calls();
         if is_first && events.reuse_stamp.get() && self.is_recorded(|ring| ring.starts(id)) {
@@ -236,6 +246,9 @@ impl Worker {
     #[cold]
     #[inline(never)]
     fn write_resume(&self, task: &Task) {
+        if self.journal_turn(task) {
+            return;
+        }
         let (events, id) = (&self.events, task.id());
         if events.reuse_stamp.get() && self.is_recorded(|ring| ring.resumed(id)) {
             events.reuse_stamp.set(false);
@@ -387,7 +400,7 @@ impl Worker {
     #[cold]
     pub(crate) fn note_rest(&self, kind: EventKind) {
         self.events.reuse_stamp.set(false);
-        if !self.shared.tracer.is_on() || self.is_unheard() {
+        if !self.shared.tracer.is_heard() || self.is_unheard() {
             return;
         }
         let now = self.stamp();
@@ -436,7 +449,7 @@ impl Worker {
     /// A task was woken before its park took effect. The caller owns it, and will queue it.
     #[inline(always)]
     pub(crate) fn note_latched(&self, task: &Task) {
-        if self.shared.tracer.is_on() {
+        if self.shared.tracer.is_heard() {
             self.write_latched(task);
         }
     }

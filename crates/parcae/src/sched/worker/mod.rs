@@ -41,6 +41,7 @@ mod expired;
 pub(crate) mod faults;
 mod late_joiner;
 mod observe;
+pub(crate) mod ordered;
 mod point;
 mod reset;
 mod rest;
@@ -54,6 +55,8 @@ use crate::base::rng::Rng;
 use crate::sched::deque::DequeOwner;
 use crate::sched::events::{EventKind, EventWriter, spans};
 use crate::sched::idle::{Linger, SpinPolicy};
+#[cfg(feature = "record")]
+use crate::sched::journal::JournalLog;
 use crate::sched::run_queue::RunQueue;
 use crate::sched::task::group::Group;
 use crate::sched::task::slab::{FreeRecords, OutOfRecords};
@@ -73,6 +76,8 @@ pub(crate) use point::{
     lab_number, lab_refuses_spawn, point, point_at, point_at_task, point_from,
 };
 use std::cell::{Cell, UnsafeCell};
+#[cfg(feature = "record")]
+use std::ptr;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -132,6 +137,12 @@ pub(crate) struct Worker {
     /// A task that has run, and was not finished because the runtime has panicked.
     unfinished: Cell<Option<(NonNull<Task>, Outcome)>>,
     pub(crate) events: EventWriter,
+    /// Its log in the journal, of `shared`; null without one.
+    #[cfg(feature = "record")]
+    journal: *const JournalLog,
+    /// Whether the operations of the running task are part of one that has begun.
+    #[cfg(feature = "record")]
+    unordered: Cell<bool>,
 }
 
 /// The follow-up of a switch: for the strand that was left, and the task on it.
@@ -334,6 +345,8 @@ pub(crate) fn make_current(worker: *const Worker) -> *const Worker {
 impl Worker {
     pub(crate) fn new(index: usize, shared: Arc<Shared>, deque: DequeOwner<Task>) -> Worker {
         let seed = shared.seed();
+        #[cfg(feature = "record")]
+        let journal = shared.journal.as_ref().map_or(ptr::null(), |j| &raw const j.logs()[index]);
         Worker {
             index,
             own_parked: OwnParked::of(index),
@@ -367,6 +380,10 @@ impl Worker {
             thread_stack: ThreadStack::new(),
             unfinished: Cell::new(None),
             events: EventWriter::new(),
+            #[cfg(feature = "record")]
+            journal,
+            #[cfg(feature = "record")]
+            unordered: Cell::new(false),
             shared,
         }
     }
@@ -400,7 +417,8 @@ impl Worker {
     pub(crate) fn unpark(&self, task: TaskRef) {
         // SAFETY: records live as long as the scheduler.
         let this = unsafe { task.task.as_ref() };
-        if !self.shared.tracer.is_on() && this.state.unpark_own(self.own_parked, task.generation) {
+        if !self.shared.tracer.is_heard() && this.state.unpark_own(self.own_parked, task.generation)
+        {
             self.woken_here(task.task);
         } else {
             self.unpark_otherwise(task);

@@ -83,13 +83,21 @@ fn at_point(kind: OpKind, object: usize, site: Option<&'static Location<'static>
     if std::thread::panicking() {
         return;
     }
-    match with_current(|worker| worker.at_point(kind, object, site)) {
-        None | Some(Turn::GoOn) => {}
-        Some(Turn::Switch) => {
+    if let Some(turn) = with_current(|worker| worker.at_point(kind, object, site)) {
+        switch_at_point(turn);
+    }
+}
+
+/// Does what the lab has said at a point.
+#[inline]
+pub(super) fn switch_at_point(turn: Turn) {
+    match turn {
+        Turn::GoOn => {}
+        Turn::Switch => {
             yield_now();
             with_current(Worker::resumed_at_point);
         }
-        Some(Turn::Stop) => resume_unwind(Box::new(StoppedByLab)),
+        Turn::Stop => resume_unwind(Box::new(StoppedByLab)),
     }
 }
 

@@ -39,6 +39,10 @@ impl Worker {
         debug_assert!(self.is_clean(), "a worker is reset in the middle of its work");
         let Worker {
             index,
+            #[cfg(feature = "record")]
+                journal: _, // a lab has none
+            #[cfg(feature = "record")]
+                unordered: _,
             blocks: _, // memory without content
             own_parked: _,
             shared: _,

@@ -144,7 +144,7 @@ impl Worker {
     /// nothing else to do (`idle::Linger`). True if it came: then the task goes on.
     pub(super) fn linger(&self, task: &Task) -> bool {
         let shared = &self.shared;
-        if shared.tracer.is_on()
+        if shared.tracer.is_heard()
             || self.due.has(DueWork::DEADLINES)
             || !shared.idle.is_another_awake(shared.active_slots())
             || shared.queues.has_contexts() // the context was charged, and has stopped

@@ -552,6 +552,11 @@ impl Worker {
     /// until a strand comes back to it.
     pub(super) fn go_to(&self, strand: NonNull<Strand>) {
         self.acted.set(false);
+        self.enter(strand);
+    }
+
+    /// As [`go_to`](Worker::go_to), in a step that has begun: it ends when the task leaves or ends.
+    pub(super) fn enter(&self, strand: NonNull<Strand>) {
         self.strand.set(Some(strand));
         // SAFETY: suspended, and ours; this runs on the thread's own stack.
         unsafe { self.thread_stack.switch_to(strand.as_ref()) };

@@ -3,6 +3,7 @@
 use super::{CancelNode, CancelReason};
 use crate::base::error::{Error, Result};
 use crate::sched::lab::OpKind;
+use crate::sched::worker::ordered::hold_order_of;
 use crate::sched::worker::point_at;
 use std::fmt;
 use std::panic::Location;
@@ -55,6 +56,7 @@ impl CancelToken {
     #[track_caller]
     pub fn cancel(&self) {
         point_at(OpKind::Cancel, &*self.node);
+        drop(hold_order_of(&*self.node)); // what follows may take locks
         self.node.cancel_at(Location::caller());
     }
 
@@ -62,6 +64,7 @@ impl CancelToken {
     #[track_caller]
     pub fn cancel_because(&self, reason: CancelReason) {
         point_at(OpKind::Cancel, &*self.node);
+        drop(hold_order_of(&*self.node)); // as above
         self.node.cancel(reason);
     }
 
@@ -70,6 +73,7 @@ impl CancelToken {
     #[track_caller]
     pub fn is_cancelled(&self) -> bool {
         point_at(OpKind::Load, &*self.node);
+        let _order = hold_order_of(&*self.node);
         self.node.is_cancelled()
     }
 

@@ -228,7 +228,7 @@ impl Frame {
     pub(crate) fn enter(&self) {
         // SAFETY: called by the task itself, which has started.
         unsafe { self.record().set_frame((&raw const *self).cast()) };
-        if self.origin.name.is_some() || self.settings().shared.tracer.is_on() {
+        if self.origin.name.is_some() || self.settings().shared.tracer.is_heard() {
             self.publish_origin();
         }
         let (origin, nursery) = (&self.origin, self.settings().name.as_deref());
@@ -252,7 +252,7 @@ impl Frame {
             worker::label_stack(name);
         }
         // In the lab, too: it is told of events.
-        if self.settings().shared.tracer.is_on() {
+        if self.settings().shared.tracer.is_heard() {
             self.stay_on_the_slow_path();
             worker::with_current(|worker| {
                 worker.note_origin(self.record().id(), spawned_at, name.as_ref());

@@ -20,6 +20,7 @@
 use super::{Frame, Here};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::sched::timers::{Due, Nanos};
+use crate::sched::worker::ordered::{ordered_point, replayed_timeout, timed_out};
 use crate::wait::{End, Grant, WaitNode, WaitStanding, Waitable, Waiter, Why};
 use std::time::{Duration, Instant};
 
@@ -148,6 +149,9 @@ pub(crate) fn wait(frame: Option<&Frame>, deadline: Deadline, why: Why<'_>) -> R
 /// As [`wait`], with a deadline.
 #[inline(never)]
 fn wait_until(frame: Option<&Frame>, deadline: Deadline, why: Why<'_>) -> Result<Ended> {
+    if replayed_timeout() {
+        return Ok(Ended::TimedOut);
+    }
     // A deadline that is far by the coarse clock is not compared with the real one: a wait that is
     // granted soon reads no clock. If the coarse clock was late, the timer fires at once, and the
     // next round compares.
@@ -157,6 +161,7 @@ fn wait_until(frame: Option<&Frame>, deadline: Deadline, why: Why<'_>) -> Result
     };
     let left = if far { None } else { deadline.left(frame) };
     if left.is_some_and(|left| left.is_zero()) {
+        timed_out();
         if let Some(frame) = frame {
             frame.yield_now()?; // a loop around a deadline that has passed lets others run
         }
@@ -266,6 +271,7 @@ pub(crate) fn wait_for_end(end: &End<Waiter>, deadline: Deadline, why: Why<'_>) 
     let here = Here::new();
     let frame = here.frame();
     let node = WaitNode::new(());
+    ordered_point();
     // SAFETY: the node stays here until it is withdrawn, by `wait_in_queue` at the latest, and the
     // waiter with it.
     let ended = unsafe {

@@ -4,6 +4,7 @@ use super::{Cx, Frame, parking};
 use crate::base::error::{Detail, Error, ErrorKind, Result};
 use crate::sched::lab::OpKind;
 use crate::sched::timers::{Due, Nanos};
+use crate::sched::worker::ordered::{ordered_point, replayed_timeout, timed_out};
 use crate::sched::worker::point;
 use crate::scope::cancel::CancelReason;
 use crate::scope::nursery::NurseryOpts;
@@ -112,8 +113,13 @@ impl Frame {
     #[track_caller]
     pub(crate) fn sleep_until(&self, due: Nanos) -> Result<()> {
         point(OpKind::Timer, 0);
+        ordered_point();
+        if replayed_timeout() {
+            return Ok(());
+        }
         let shared = &self.settings().shared;
         if shared.now() >= due {
+            timed_out();
             return parking::pass(self);
         }
         parking::checkpoint(self)?;
@@ -121,6 +127,7 @@ impl Frame {
         loop {
             self.park(Why::Sleep(Some(due)))?;
             if timer.has_fired() || shared.now() >= due {
+                timed_out();
                 return Ok(());
             }
         }

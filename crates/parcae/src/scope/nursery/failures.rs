@@ -45,6 +45,7 @@
 
 use crate::base::error::{Error, ErrorKind, Rank, discard};
 use crate::base::shim::{Mutex, MutexGuard, PoisonError};
+use crate::sched::worker::ordered::hold_order_of;
 
 /// The failures so far.
 pub(super) struct Failures {
@@ -89,6 +90,7 @@ impl Failures {
 
     /// Notes a failure, by its rank.
     pub(super) fn add(&self, error: Error, keep: Keep) {
+        drop(hold_order_of(self));
         let mut noted = self.lock();
         if error.rank() == Rank::Late {
             noted.late += 1;

@@ -11,8 +11,8 @@
 
 use super::error::{Reason, RecvError};
 use super::operation::{charge, closed_or_cancelled, may_wait, prepare};
-use crate::base::lock::Lock;
 use crate::sched::lab::OpKind;
+use crate::sched::worker::ordered::ObjectLock as Lock;
 use crate::sched::worker::point_at;
 use crate::scope::cx::Here;
 use crate::scope::cx::parking::{Deadline, Ended, borrowed_waiter, wait_in_queue};

@@ -12,6 +12,7 @@ use crate::base::error::{Error, Result};
 use crate::sched;
 use crate::sched::lab::OpKind;
 use crate::sched::lab::is_any_alive;
+use crate::sched::worker::ordered::hold_order_of;
 use crate::sched::worker::{drop_point, forget_address, lab_closes_channel, point_at};
 use crate::scope::cx::{Frame, Here};
 use crate::wait::{ChannelStats, Channelled, Waiter};
@@ -119,12 +120,14 @@ impl<T> ChannelShared<T> {
 
 /// Counts a new handle. Fails if the count is 0.
 fn count_up(count: &AtomicUsize) -> bool {
+    let _order = hold_order_of(count);
     // Relaxed: the means by which a handle reaches another thread order its use.
     count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n > 0).then_some(n + 1)).is_ok()
 }
 
 /// Counts a dropped handle. Returns true for the last.
 fn count_down(count: &AtomicUsize) -> bool {
+    let _order = hold_order_of(count);
     // AcqRel: pairs with itself. Operations on the other handles come before the close.
     count.fetch_sub(1, Ordering::AcqRel) == 1
 }

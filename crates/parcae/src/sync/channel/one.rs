@@ -55,9 +55,9 @@
 //! little.
 
 use super::state::{ChannelNode, ValueAddress};
-use crate::base::lock::{Guard, Lock};
 use crate::sched::task::TaskRef;
 use crate::sched::worker::Worker;
+use crate::sched::worker::ordered::{ObjectGuard as Guard, ObjectLock as Lock};
 use crate::wait::{Grant, Queue, Waitable, Wake, Wakes};
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;

@@ -13,6 +13,7 @@ use crate::base::once_box::OnceBox;
 use crate::sched;
 use crate::sched::lab::OpKind;
 use crate::sched::worker::blocks::LAYOUT;
+use crate::sched::worker::ordered::unordered;
 use crate::sched::worker::{forget_address, point_at};
 use crate::scope::cx::parking::{Deadline, Ended, borrowed_waiter, wait_in_queue};
 use crate::scope::cx::{Frame, Here};
@@ -165,7 +166,8 @@ impl<T> OneShared<T> {
             let pushed = core.push(value).is_ok();
             debug_assert!(pushed, "a new channel");
         };
-        self.core.bridge(push, || core.close(None));
+        // Under the lock of the oneshot: a part of this operation.
+        self.core.bridge(|value| unordered(|| push(value)), || unordered(|| core.close(None)));
         bridge
     }
 }

@@ -62,9 +62,9 @@
 use super::buffer::Buffer;
 use super::{Overflow, UNBOUNDED};
 use crate::base::error::Error;
-use crate::base::lock::{Guard, Lock};
 use crate::sched::task::TaskRef;
 use crate::sched::worker::Worker;
+use crate::sched::worker::ordered::{ObjectGuard as Guard, ObjectLock as Lock};
 use crate::wait::{CaseClaim, Claim, Grant, Queue, WaitNode, Waitable, Wake, Wakes, wake_all};
 use std::ptr::{self, NonNull};
 
@@ -87,7 +87,8 @@ struct ChannelState<T, W> {
     dropped: u64,
 }
 
-#[cfg(all(target_pointer_width = "64", not(loom)))]
+// With the recorder, the lock has the last worker beside it.
+#[cfg(all(target_pointer_width = "64", not(loom), not(feature = "record")))]
 const _: () = {
     const LOCK: usize = size_of::<usize>();
     const LINE: usize = 64;

@@ -11,8 +11,8 @@
 
 use super::changes::{Reader, notify_changed};
 use super::error::{Reason, RecvError};
-use crate::base::lock::Lock;
 use crate::sched::lab::OpKind;
+use crate::sched::worker::ordered::ObjectLock as Lock;
 use crate::sched::worker::{forget_address, point_at};
 use crate::scope::cx::parking::Deadline;
 use crate::wait::{Queue, Waiter};

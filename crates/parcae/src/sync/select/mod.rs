@@ -137,6 +137,7 @@ pub use settle::{Pass, Passed, Received, Settle};
 use crate::base::error::{Error, Result};
 use crate::sched::lab::{self, OpKind};
 use crate::sched::worker;
+use crate::sched::worker::ordered::{ordered_point, recorded_number};
 use crate::scope::cx::Here;
 use crate::scope::cx::parking::{Deadline, Ended, wait};
 use crate::sync::channel::may_wait;
@@ -172,6 +173,7 @@ fn random(count: usize) -> usize {
         return number;
     }
     worker::with_current(|worker| worker.rng.below(count))
+        .map(recorded_number)
         .unwrap_or_else(|| RandomState::new().build_hasher().finish() as usize % count)
 }
 
@@ -278,16 +280,20 @@ fn choose(cases: &mut [&mut dyn Case], bias: Bias, goal: Goal) -> Result<usize> 
             let case = turns.get(turn);
             let round = Round { claim: &claim, frame: payer.0, case, goal };
             if !registered.0[case].register(&round) {
+                ordered_point();
                 // Fails if another case has happened.
                 claim.fire(RETRY);
             }
+            ordered_point();
             if !claim.is_open() {
                 break;
             }
         }
         let (winner, interrupted) = if otherwise.is_some() {
             let late = |case: &mut &mut dyn Case| !case.is_fleeting() && case.is_possible();
-            claim.fire(if registered.0.iter_mut().any(late) { RETRY } else { OTHERWISE });
+            let late = registered.0.iter_mut().any(late);
+            ordered_point();
+            claim.fire(if late { RETRY } else { OTHERWISE });
             (claim.winner().unwrap_or(RETRY), None)
         } else {
             let timeout = *timeout.get_or_insert_with(|| first_timeout(registered.0));
@@ -370,10 +376,12 @@ fn decide(
             Ok(Ended::Woken) => {}
             Ok(Ended::TimedOut) => {
                 if let Some((_, case)) = timeout {
+                    ordered_point();
                     claim.fire(case);
                 }
             }
             Err(error) => {
+                ordered_point();
                 claim.fire(INTERRUPTED);
                 interrupted = Some(error);
             }

@@ -31,6 +31,8 @@ pub use interval::{Interval, MissedTicks, interval, interval_at};
 pub use sleeping::{SleepFuture, sleep_async, sleep_until_async};
 
 use crate::base::error::Result;
+use crate::sched::lab::is_any_alive;
+use crate::sched::worker::ordered::recorded_time;
 use crate::scope::cx;
 use std::time::{Duration, Instant};
 
@@ -38,7 +40,11 @@ use std::time::{Duration, Instant};
 /// system's. Not a checkpoint: a polling loop needs one of its own.
 pub fn now() -> Instant {
     match cx::Here::new().frame() {
-        Some(frame) => frame.settings().shared.now_instant(),
+        Some(frame) => {
+            let shared = &frame.settings().shared;
+            let now = shared.now_instant();
+            if is_any_alive() { shared.instant(recorded_time(shared.nanos(now))) } else { now }
+        }
         None => Instant::now(),
     }
 }
