@@ -32,13 +32,15 @@ impl Claim {
 
     /// The case that happened or is about to.
     pub(crate) fn winner(&self) -> Option<usize> {
-        let _order = hold_within(self);
         // Acquire: pairs with the Release in `fire`.
         let case = self.0.load(Ordering::Acquire);
         (case != OPEN).then_some(case)
     }
 
+    /// Part of an ordered operation, like [`fire`](Claim::fire): under the lock of an object, or
+    /// after a point of the select.
     pub(crate) fn is_open(&self) -> bool {
+        let _order = hold_within(self);
         self.winner().is_none()
     }
 }

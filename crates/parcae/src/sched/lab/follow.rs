@@ -9,7 +9,7 @@
 //! | has not begun | the first one |
 //! | stands before an operation | the last one that begins with this operation or an earlier one |
 //! | was woken, or has yielded | the turn that began after so many operations, if there is one; else the present one |
-//! | yields more often than recorded | the present one, after all that come before the next one |
+//! | yields again and again, without an operation | the present one, but after all that come before the next one |
 //! | has waited for a deadline | that in which the deadline has passed |
 //!
 //! A segment whose task is not ready is left out until it is. So the replay never stands still
@@ -105,6 +105,9 @@ enum Standing {
     TimedOut(usize),
 }
 
+/// Yields without an operation after which a task lets all others go on.
+const VAIN_YIELDS: u32 = 1000;
+
 /// A task of the replay.
 struct FollowedTask {
     /// The recorded one; `None` if there is none.
@@ -114,6 +117,8 @@ struct FollowedTask {
     at: usize,
     /// Operations, with the one that it stands before.
     ops: u64,
+    /// Yields since the last of them.
+    vain_yields: u32,
     spawned: u32,
     op: OpKind,
     site: Option<&'static Location<'static>>,
@@ -143,7 +148,9 @@ impl FollowedTask {
                 Some(next) if next.kind == SegmentKind::Turn && next.first == self.ops + 1 => {
                     (behind, next.key)
                 }
-                _ if yields => (self.at, key(behind)),
+                // A yield of a task that was alone has no entry. A loop of them may wait for
+                // something that is not recorded: others go on at last.
+                _ if yields && self.vain_yields > VAIN_YIELDS => (self.at, key(behind)),
                 _ => (self.at, key(self.at)),
             },
         }
@@ -224,14 +231,20 @@ impl RecordedTask {
             let (key, kind) = (turn.key, SegmentKind::Turn);
             task.segments.push(Segment { key, first: before + 1, kind });
             for &(key, entry) in &turn.entries {
+                // An operation that goes on after a wait is in the turn that ended the wait.
+                let last = task.segments.last().map_or(0, |segment| segment.first);
                 match *entry {
                     JournalEntry::Change(count, _) => {
                         let kind = SegmentKind::Change;
-                        task.segments.push(Segment { key, first: own(count), kind });
+                        task.segments.push(Segment { key, first: own(count).max(last), kind });
                     }
                     JournalEntry::TimedOut(count, _) => {
                         let kind = SegmentKind::TimedOut;
-                        task.segments.push(Segment { key, first: own(count) + 1, kind });
+                        task.segments.push(Segment {
+                            key,
+                            first: (own(count) + 1).max(last),
+                            kind,
+                        });
                     }
                     JournalEntry::Spawn(child) => task.children.push(child),
                     JournalEntry::Time(nanos) => task.times.push_back(nanos),
@@ -299,6 +312,7 @@ impl Follower {
     pub(super) fn stands(&mut self, number: u32) -> bool {
         let task = &mut self.tasks[number as usize];
         task.ops += 1;
+        task.vain_yields = 0;
         task.standing = Standing::Before;
         let (ops, is_due) = (task.ops, task.next().0 == task.at);
         let recorded = task.recorded.as_ref().map_or(0, |recorded| recorded.ops);
@@ -325,6 +339,7 @@ impl Follower {
             && task.standing == Standing::Runs
         {
             task.standing = Standing::Left { yields: is_ready };
+            task.vain_yields += u32::from(is_ready);
         }
     }
 
@@ -377,6 +392,7 @@ impl Chooser for Follower {
             standing: Standing::New,
             at: 0,
             ops: 0,
+            vain_yields: 0,
             spawned: 0,
             op: OpKind::Start,
             site: None,

@@ -104,6 +104,10 @@ impl Worker {
     #[inline(always)]
     fn choose_quickly(&self, task: NonNull<Task>, why: EventKind) -> Option<Next> {
         if self.has_duties() {
+            #[cfg(feature = "record")]
+            if let Some(note) = self.journal_note() {
+                return self.choose_private(task, why, note);
+            }
             return if why == EventKind::Yield { self.choose_recorded(task) } else { None };
         }
         self.choose_private(task, why, ())
@@ -165,7 +169,7 @@ impl Worker {
     }
 
     #[inline(always)]
-    fn has_other_duties(&self) -> bool {
+    pub(super) fn has_other_duties(&self) -> bool {
         self.due.is_any() || self.is_to_fail()
     }
 

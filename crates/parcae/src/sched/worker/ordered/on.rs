@@ -4,6 +4,7 @@ use crate::base::lock::{Guard, Lock};
 use crate::sched::journal::{JournalEntry, JournalLog, StripeGuard, hold_atomic};
 use crate::sched::lab::{Turn, is_any_alive};
 use crate::sched::task::Task;
+use crate::sched::worker::events::{YieldNote, YieldedTo};
 use crate::sched::worker::point::switch_at_point;
 use crate::sched::worker::{Worker, with_current};
 use std::ops::{Deref, DerefMut};
@@ -279,6 +280,19 @@ fn recorded_time_of_task(nanos: u64) -> u64 {
     replayed.flatten().unwrap_or(nanos)
 }
 
+/// Writes the turn that begins. Cannot panic.
+pub(in crate::sched::worker) struct JournalNote<'w>(&'w JournalLog);
+
+impl YieldNote for JournalNote<'_> {
+    #[inline(always)]
+    fn note(&self, next: &Task, then: YieldedTo) {
+        // One that has not started is noted when it does; one that goes on has no new turn.
+        if then == YieldedTo::Resumed {
+            self.0.turn(next.id());
+        }
+    }
+}
+
 impl Worker {
     /// Its log; `None` without a journal.
     #[inline(always)]
@@ -303,6 +317,15 @@ impl Worker {
     pub(in crate::sched::worker) fn journal_turn(&self, task: &Task) -> bool {
         self.journal().inspect(|log| log.turn(task.id())).is_some()
             && !self.shared.tracer.is_heard()
+    }
+
+    /// If nothing else is on and due: a note of the next task, for a turn that ends.
+    #[inline]
+    pub(in crate::sched::worker) fn journal_note(&self) -> Option<JournalNote<'_>> {
+        if self.shared.tracer.is_heard() || self.has_other_duties() {
+            return None;
+        }
+        self.journal().map(JournalNote)
     }
 
     /// The running task has spawned another one. True if nothing else has to hear of it.
