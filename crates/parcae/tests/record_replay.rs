@@ -3,11 +3,11 @@
 //! Each program here has races, so its outcome differs from run to run. It returns everything that
 //! its tasks have seen, in order, and the replay has to return the same.
 
-use parcae::channel::channel;
+use parcae::channel::{channel, oneshot};
 use parcae::lab::{Explore, FailureKind, Record, RecordError, RecordOpts};
 use parcae::prelude::*;
 use parcae::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use parcae::sync::{Barrier, Mutex, Notify, RwLock, Semaphore};
+use parcae::sync::{Barrier, Mutex, Notify, OnceCell, RwLock, Semaphore};
 use parcae::task::Placement;
 use parcae::time;
 use std::collections::HashSet;
@@ -217,6 +217,91 @@ fn selects_sleeps_and_timeouts_end_as_on_threads() {
             Ok(seen)
         })?;
         Ok((seen, order.into_inner()))
+    });
+}
+
+#[test]
+fn stolen_tasks_run_as_on_threads() {
+    repeats(100, |rt| {
+        let order = Mutex::new(Vec::new());
+        rt.run(|cx| {
+            cx.nursery(|n| {
+                for at in 0..12 {
+                    let order = &order;
+                    n.spawn(move |cx| {
+                        let mut sum = at as u64;
+                        for i in 0..2_000 {
+                            sum = std::hint::black_box(sum * 31 + i);
+                            cx.checkpoint()?;
+                        }
+                        order.lock()?.push(at * 10);
+                        cx.nursery(|n| {
+                            for j in 1..4 {
+                                n.spawn(move |_| Ok(order.lock()?.push(at * 10 + j)))?;
+                            }
+                            Ok(())
+                        })
+                    })?;
+                }
+                Ok(())
+            })
+        })?;
+        Ok(order.into_inner())
+    });
+}
+
+#[test]
+fn ends_of_channels_and_cells_are_seen_as_on_threads() {
+    repeats(100, |rt| {
+        let cell = OnceCell::new();
+        let (tx, rx) = channel(2);
+        let senders: Vec<_> = (0..2).map(|_| Slot::new(Some(tx.clone()))).collect();
+        drop(tx);
+        let pairs = || oneshot::<usize>();
+        let (ask, answers): (Vec<_>, Vec<_>) = [pairs(), pairs()].into_iter().unzip();
+        let (ask, answers): (Vec<_>, Vec<_>) = (
+            ask.into_iter().map(|end| Slot::new(Some(end))).collect(),
+            answers.into_iter().map(|end| Slot::new(Some(end))).collect(),
+        );
+        together(rt, 4, |_, at| {
+            let mut seen = vec![*cell.get_or_init(|| at)?];
+            if at < 2 {
+                let tx = senders[at].lock().unwrap().take().unwrap();
+                (0..10).for_each(|i| seen.push(usize::from(tx.try_send(at * 100 + i).is_ok())));
+                let answer = answers[at].lock().unwrap().take().unwrap();
+                seen.push(answer.recv().unwrap_or(7));
+            } else {
+                seen.extend(std::iter::from_fn(|| rx.recv().ok()));
+                let ask = ask[at - 2].lock().unwrap().take().unwrap();
+                seen.push(usize::from(ask.send(at).is_ok()));
+            }
+            Ok(seen)
+        })
+    });
+}
+
+#[test]
+fn the_first_of_several_failures_is_that_of_the_recorded_run() {
+    repeats(100, |rt| {
+        let (arrived, is_on_threads) = (AtomicUsize::new(0), rt.record().is_some());
+        let count = AtomicU64::new(0);
+        let error = rt.run(|cx| {
+            cx.nursery(|n| {
+                for at in 0..WORKERS {
+                    let (arrived, count) = (&arrived, &count);
+                    n.spawn_with(SpawnOpts::new().placement(Placement::Spread), move |_| {
+                        arrived.fetch_add(1, SeqCst);
+                        while is_on_threads && arrived.load(SeqCst) < WORKERS {
+                            std::thread::yield_now(); // keeps its worker
+                        }
+                        count.fetch_add(1, SeqCst);
+                        Err::<(), _>(parcae::Error::msg(format!("task {at}")))
+                    })?;
+                }
+                Ok(())
+            })
+        });
+        Ok((error.unwrap_err().to_string(), count.into_inner()))
     });
 }
 

@@ -128,9 +128,11 @@ impl Explore {
     /// # Limits
     ///
     /// Not recorded are: shared memory that is not of [`sync`](crate::sync), operations of threads
-    /// that are no workers, results of I/O and of blocking calls, the checkpoint at which a task
-    /// sees that it is cancelled, and which of two tasks on different workers fails first. Where a
-    /// program depends on these the replay may [stray](Retraced::strayed).
+    /// that are no workers, results of I/O and of blocking calls, the checkpoint at which a running
+    /// task sees that it is cancelled, timeouts of nurseries and tokens, timers of channels, and
+    /// sleeps that are futures. Where a program depends on these the replay may
+    /// [stray](Retraced::strayed); then it goes on in another order. One that does not end is
+    /// reported as a livelock.
     ///
     /// # Errors
     ///
