@@ -74,6 +74,7 @@ impl<T> OnceSlot<T> {
     pub(super) unsafe fn put(&self, value: T) {
         // SAFETY: the caller upholds the contract, and a value that is not ready is not read.
         self.value.with_mut(|place| unsafe { *place = Some(value) });
+        let _order = hold_order_of(self); // as `OnceCell::get`
         self.ready.store(1, Ordering::Release); // pairs with the Acquire in `get`
     }
 }
