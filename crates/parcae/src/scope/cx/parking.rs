@@ -161,10 +161,10 @@ fn wait_until(frame: Option<&Frame>, deadline: Deadline, why: Why<'_>) -> Result
     };
     let left = if far { None } else { deadline.left(frame) };
     if left.is_some_and(|left| left.is_zero()) {
-        timed_out();
         if let Some(frame) = frame {
             frame.yield_now()?; // a loop around a deadline that has passed lets others run
         }
+        timed_out(); // after the others
         return Ok(Ended::TimedOut);
     }
     match (frame, left) {

@@ -119,8 +119,9 @@ impl Frame {
         }
         let shared = &self.settings().shared;
         if shared.now() >= due {
+            parking::pass(self)?;
             timed_out();
-            return parking::pass(self);
+            return Ok(());
         }
         parking::checkpoint(self)?;
         let timer = shared.at(due, Due::wake(self.task_ref()));
