@@ -25,12 +25,12 @@ use std::sync::atomic as plain;
 pub use std::sync::atomic::Ordering;
 
 /// An access to an atomic. Where accesses are recorded, the next one waits for its end.
-struct Access<'a, T> {
+struct AtomicAccess<'a, T> {
     value: &'a T,
     _order: HeldOrder<'static, ()>,
 }
 
-impl<T> Deref for Access<'_, T> {
+impl<T> Deref for AtomicAccess<'_, T> {
     type Target = T;
 
     #[inline(always)]
@@ -140,9 +140,9 @@ macro_rules! atomic {
             /// A point before an access, which is over when the result is dropped.
             #[inline(always)]
             #[track_caller]
-            fn at(&self, kind: OpKind) -> Access<'_, $plain> {
+            fn at(&self, kind: OpKind) -> AtomicAccess<'_, $plain> {
                 point(kind, (&raw const *self).addr());
-                Access { value: &self.value, _order: hold_order_of(&self.value) }
+                AtomicAccess { value: &self.value, _order: hold_order_of(&self.value) }
             }
         }
 

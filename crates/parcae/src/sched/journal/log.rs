@@ -107,7 +107,7 @@ impl JournalLog {
 
     /// The words so far, and the counts.
     pub(crate) fn read(&self) -> LogContent {
-        let end = self.end.load(Ordering::Acquire); // pairs with the Release of every append
+        let end = self.end.load(Ordering::Acquire); // pairs with the Release in `append_two`
         // Relaxed, all: published by `end`; counts that are exact when the worker rests.
         let words = self.words[..end].iter().map(|word| word.load(Ordering::Relaxed)).collect();
         let count = self.count.load(Ordering::Relaxed);

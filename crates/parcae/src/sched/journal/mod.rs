@@ -55,9 +55,9 @@
 //!
 //! # What a replay checks
 //!
-//! A task that does an operation more or less than recorded, a spawn that the journal does not have,
-//! or a recorded task that never comes is a *divergence*; the first is named, with the operation
-//! and its place in the program.
+//! A task that does an operation more or less than recorded, a spawn that the journal does not
+//! have, or a recorded task that never comes is a *divergence*; the first is named, with the
+//! operation and its place in the program.
 //!
 //! # Bounds
 //!

@@ -92,7 +92,7 @@ struct RecordedTask {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Standing {
+enum TaskStanding {
     New,
     Runs,
     /// Before an operation, which is counted.
@@ -112,7 +112,7 @@ const VAIN_YIELDS: u32 = 1000;
 struct FollowedTask {
     /// The recorded one; `None` if there is none.
     recorded: Option<RecordedTask>,
-    standing: Standing,
+    standing: TaskStanding,
     /// The present segment.
     at: usize,
     /// Operations, with the one that it stands before.
@@ -137,14 +137,14 @@ impl FollowedTask {
         let key = |at: usize| segments.get(at).map_or(LAST, |segment| segment.key);
         let behind = self.at + 1;
         match self.standing {
-            Standing::New | Standing::Runs => (self.at, key(self.at)),
-            Standing::Before => {
+            TaskStanding::New | TaskStanding::Runs => (self.at, key(self.at)),
+            TaskStanding::Before => {
                 let later = segments.get(behind..).unwrap_or_default();
                 let passed = later.iter().take_while(|segment| segment.first <= self.ops).count();
                 (self.at + passed, key(self.at + passed))
             }
-            Standing::TimedOut(at) => (at, key(at)),
-            Standing::Left { yields } => match segments.get(behind) {
+            TaskStanding::TimedOut(at) => (at, key(at)),
+            TaskStanding::Left { yields } => match segments.get(behind) {
                 Some(next) if next.kind == SegmentKind::Turn && next.first == self.ops + 1 => {
                     (behind, next.key)
                 }
@@ -313,7 +313,7 @@ impl Follower {
         let task = &mut self.tasks[number as usize];
         task.ops += 1;
         task.vain_yields = 0;
-        task.standing = Standing::Before;
+        task.standing = TaskStanding::Before;
         let (ops, is_due) = (task.ops, task.next().0 == task.at);
         let recorded = task.recorded.as_ref().map_or(0, |recorded| recorded.ops);
         if ops > recorded && task.recorded.is_some() {
@@ -328,7 +328,7 @@ impl Follower {
         let task = &mut self.tasks[number as usize];
         let timeout = task.timeout();
         if let Some(at) = timeout {
-            task.standing = Standing::TimedOut(at);
+            task.standing = TaskStanding::TimedOut(at);
         }
         timeout.is_some()
     }
@@ -336,9 +336,9 @@ impl Follower {
     /// The task that ran last has left its worker, if it does not stand somewhere.
     fn has_left(&mut self, is_ready: bool) {
         if let Some(task) = self.running.take().map(|task| &mut self.tasks[task as usize])
-            && task.standing == Standing::Runs
+            && task.standing == TaskStanding::Runs
         {
-            task.standing = Standing::Left { yields: is_ready };
+            task.standing = TaskStanding::Left { yields: is_ready };
             task.vain_yields += u32::from(is_ready);
         }
     }
@@ -349,7 +349,7 @@ impl Follower {
         let task = &mut self.tasks[number as usize];
         let before = task.at;
         task.at = task.next().0;
-        task.standing = Standing::Runs;
+        task.standing = TaskStanding::Runs;
         self.running = Some(number);
         let passed = task.at - before;
         self.report().segments += passed as u64;
@@ -389,7 +389,7 @@ impl Chooser for Follower {
         debug_assert_eq!(self.tasks.len(), task as usize);
         self.tasks.push(FollowedTask {
             recorded,
-            standing: Standing::New,
+            standing: TaskStanding::New,
             at: 0,
             ops: 0,
             vain_yields: 0,

@@ -7,29 +7,29 @@ use std::marker::PhantomData;
 pub(crate) use crate::base::lock::{Guard as ObjectGuard, Lock as ObjectLock};
 
 /// The right to operate on an object without its lock.
-pub(crate) struct HeldOrder<'l, T>(PhantomData<&'l T>);
+pub(crate) struct NoOrder<'l, T>(PhantomData<&'l T>);
 
-impl<T> Drop for HeldOrder<'_, T> {
+impl<T> Drop for NoOrder<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {}
 }
 
 /// Begins an operation without the lock of its object.
 #[inline(always)]
-pub(crate) fn hold_order<T>(_: &ObjectLock<T>) -> HeldOrder<'_, T> {
-    HeldOrder(PhantomData)
+pub(crate) fn hold_order<T>(_: &ObjectLock<T>) -> NoOrder<'_, T> {
+    NoOrder(PhantomData)
 }
 
 /// Begins an operation on an object without a lock.
 #[inline(always)]
-pub(crate) fn hold_order_of<T: ?Sized>(_: &T) -> HeldOrder<'static, ()> {
-    HeldOrder(PhantomData)
+pub(crate) fn hold_order_of<T: ?Sized>(_: &T) -> NoOrder<'static, ()> {
+    NoOrder(PhantomData)
 }
 
 /// Begins an access within an operation that has begun.
 #[inline(always)]
-pub(crate) fn hold_within<T>(_: &T) -> HeldOrder<'static, ()> {
-    HeldOrder(PhantomData)
+pub(crate) fn hold_within<T>(_: &T) -> NoOrder<'static, ()> {
+    NoOrder(PhantomData)
 }
 
 /// The running task does an operation on no object.
