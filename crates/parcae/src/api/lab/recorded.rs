@@ -68,6 +68,7 @@ impl RecordOpts {
     }
 
     /// Writes the record of a run that has failed, if a file was asked for.
+    #[allow(clippy::print_stderr, reason = "the test has failed, and its output is shown")]
     pub(crate) fn run_failed(&self, shared: &Shared) {
         let Some((file, record)) = self.file.as_ref().zip(Record::of(shared)) else { return };
         match record.save(file) {
