@@ -17,10 +17,11 @@ mod on;
 #[cfg(any(loom, not(feature = "record")))]
 pub(crate) use off::{
     NoOrder as HeldOrder, ObjectGuard, ObjectLock, hold_order, hold_order_of, hold_within,
-    ordered_point, recorded_number, recorded_time, replayed_timeout, timed_out, unordered,
+    keeps_order, ordered_point, recorded_number, recorded_time, replayed_timeout, timed_out,
+    unordered,
 };
 #[cfg(all(feature = "record", not(loom)))]
 pub(crate) use on::{
-    HeldOrder, ObjectGuard, ObjectLock, hold_order, hold_order_of, hold_within, ordered_point,
-    recorded_number, recorded_time, replayed_timeout, timed_out, unordered,
+    HeldOrder, ObjectGuard, ObjectLock, hold_order, hold_order_of, hold_within, keeps_order,
+    ordered_point, recorded_number, recorded_time, replayed_timeout, timed_out, unordered,
 };

@@ -32,6 +32,12 @@ pub(crate) fn hold_within<T>(_: &T) -> NoOrder<'static, ()> {
     NoOrder(PhantomData)
 }
 
+/// Whether the operations of the running task are recorded or repeated.
+#[inline(always)]
+pub(crate) fn keeps_order() -> bool {
+    false
+}
+
 /// The running task does an operation on no object.
 #[inline(always)]
 pub(crate) fn ordered_point() {}

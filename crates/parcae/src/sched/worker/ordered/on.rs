@@ -130,8 +130,7 @@ pub(crate) struct HeldOrder<'l, T> {
 /// Begins an operation without the lock of its object, which is taken if the operation is ordered.
 #[inline(always)]
 pub(crate) fn hold_order<T>(lock: &ObjectLock<T>) -> HeldOrder<'_, T> {
-    let is_ordered = is_any_alive() && is_ordered();
-    HeldOrder { _lock: is_ordered.then(|| lock.lock()), _stripe: None }
+    HeldOrder { _lock: keeps_order().then(|| lock.lock()), _stripe: None }
 }
 
 /// Begins an operation on an object without a lock.
@@ -179,6 +178,11 @@ fn hold_stripe_within(address: usize) -> Option<StripeGuard> {
 }
 
 /// Whether the operations of the running task are recorded or repeated.
+#[inline(always)]
+pub(crate) fn keeps_order() -> bool {
+    is_any_alive() && is_ordered()
+}
+
 #[cold]
 #[inline(never)]
 fn is_ordered() -> bool {
