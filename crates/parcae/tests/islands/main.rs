@@ -3,6 +3,7 @@
 mod breaches;
 mod graphs;
 mod jobs;
+mod preparations;
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;

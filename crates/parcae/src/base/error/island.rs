@@ -14,10 +14,12 @@ pub enum IslandRefused {
         /// Its number in the plan.
         stage: usize,
     },
-    /// The island runs already.
+    /// The island runs already, or has run.
     Running,
     /// The island was stopped, or a context of it revoked.
     Stopped,
+    /// A stage has ended before its first period.
+    Early,
     /// The stack of a stage could not be locked in memory.
     Unlocked {
         /// The number of the system's error.
@@ -54,8 +56,14 @@ impl fmt::Display for IslandRefused {
             IslandRefused::Code { stage } => {
                 write!(f, "stage {stage} of the island has no code, or has it twice: give it once")
             }
-            IslandRefused::Running => f.write_str("the island runs already: admit another one"),
+            IslandRefused::Running => {
+                f.write_str("the island runs already, or has run: admit another one")
+            }
             IslandRefused::Stopped => f.write_str("the island was stopped: admit another one"),
+            IslandRefused::Early => f.write_str(
+                "a stage of the island has ended before its first period: call \
+                 `Stage::next_period` at least once",
+            ),
             IslandRefused::Unlocked { os_error } => write!(
                 f,
                 "a stack could not be locked in memory: {}; raise RLIMIT_MEMLOCK, or do not \

@@ -31,26 +31,33 @@ impl StageGate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether all stages have come.
-    pub(super) fn is_full(&self) -> bool {
-        self.lock().come.len() == self.stages
-    }
-
-    pub(super) fn open<P: SpawnsFreely>(&self, cx: &Cx<P>) {
+    /// Opens the gate if all stages wait at it. The look and the opening are one step: a stage may
+    /// go away again.
+    pub(super) fn opens<P: SpawnsFreely>(&self, cx: &Cx<P>) -> bool {
         let come = {
             let mut state = self.lock();
+            if state.come.len() < self.stages {
+                return false;
+            }
             state.open = true;
             std::mem::take(&mut state.come)
         };
         come.into_iter().for_each(|stage| cx.frame().settings().shared.unpark(stage));
+        true
     }
 
-    /// A stage has come, and waits until the gate opens.
+    /// A stage has come, and waits until the gate opens. One that gives up, because of a deadline
+    /// around its wait, does not count as there any more; it may come again.
     pub(super) fn pass<P: SpawnsFreely>(&self, cx: &Cx<P>) -> Result<()> {
-        self.lock().come.push(cx.frame().task_ref());
+        let own = cx.frame().task_ref();
+        let mut state = self.lock();
+        if !state.open {
+            state.come.push(own);
+        }
+        drop(state);
         cx.frame().settings().shared.unpark(self.owner);
         while !self.lock().open {
-            cx.park()?;
+            cx.park().inspect_err(|_| self.lock().come.retain(|come| *come != own))?;
         }
         Ok(())
     }

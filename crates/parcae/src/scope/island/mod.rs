@@ -334,10 +334,9 @@ impl Island {
             if let Some(stage) = stages.given.iter().position(|given| !given.get()) {
                 return Err(refused(IslandRefused::Code { stage }));
             }
-            while !gate.is_full() {
+            while !gate.opens(cx) {
                 cx.park()?;
             }
-            gate.open(cx);
             kept = Some(result);
             Ok(())
         });
@@ -458,7 +457,8 @@ impl<'scope, P: SpawnsFreely> IslandStages<'scope, '_, P> {
         }
         self.nursery.spawn_with(opts, move |cx| {
             let mut stage = Stage::new(cx, record, gate, lock, response);
-            code(&mut stage)
+            code(&mut stage)?;
+            stage.has_run()
         })?;
         Ok(())
     }

@@ -123,6 +123,14 @@ impl<'s, P: SpawnsFreely> Stage<'s, P> {
         Stage { cx, record, gate, lock, response, sealed: None, stack: None, job: None }
     }
 
+    /// The code has ended. One that never came to the gate keeps the others waiting there.
+    pub(super) fn has_run(&self) -> Result<()> {
+        match self.sealed {
+            Some(_) => Ok(()),
+            None => Err(refused(IslandRefused::Early)),
+        }
+    }
+
     /// The context of the task: for checkpoints, for operations with a deadline, and before the
     /// first period for everything. Sealed code gets
     /// [`IslandRefused`](crate::ErrorKind::IslandRefused) from operations that it may not use.
@@ -171,6 +179,7 @@ impl<'s, P: SpawnsFreely> Stage<'s, P> {
         if self.lock == LockMemory::No || bytes == 0 {
             return Ok(());
         }
+        self.stack = None; // of a first call that has failed: its end would unlock this one
         match LockedStack::new(bottom, bytes) {
             Ok(stack) => {
                 self.record.locked.store(true, Ordering::Relaxed); // see the type

@@ -56,13 +56,16 @@ impl Frame {
 
     /// Runs a part of the runtime on behalf of sealed code, or code that is not sealed.
     pub(crate) fn unsealed<R>(&self, part: impl FnOnce() -> R) -> R {
-        struct Reseal<'f>(&'f Frame, i64);
+        struct Reseal<'f>(&'f Frame, i64, u64);
         impl Drop for Reseal<'_> {
             fn drop(&mut self) {
                 self.0.memory.set(self.1);
+                // Memory that the part has allocated was not paid for: its end is no credit.
+                self.0.allocated.set(self.2);
             }
         }
-        let _reseal = self.is_sealed().then(|| Reseal(self, self.memory.replace(i64::MAX)));
+        let seal = || Reseal(self, self.memory.replace(i64::MAX), self.allocated.get());
+        let _reseal = self.is_sealed().then(seal);
         part()
     }
 
