@@ -1,6 +1,9 @@
 //! The address of an actor: the authority to send to it.
 
+mod lending;
 mod serving;
+
+pub(crate) use lending::OnLoan;
 
 use crate::audit::{AddressEvent, AddressLimit};
 use crate::exit::Exit;
@@ -9,6 +12,7 @@ use crate::mailbox::{Envelope, Patience, Undelivered};
 use crate::monitor::{Watch, Watched};
 use crate::slot::{Core, Phase, Sink, Slot};
 use parcae::channel::{OneSender, Reason, RecvError, oneshot};
+use parcae::policy::{LentContext, runs_on_context};
 use parcae::{Error, time};
 use std::cell::{Cell, OnceCell};
 use std::fmt;
@@ -21,12 +25,20 @@ parcae::task_local! {
     pub(crate) static OWN: ActorTask = ActorTask::default();
 }
 
-/// The part of an actor that its calls need: one lookup for both.
-#[derive(Default)]
+/// The part of an actor that its calls need: one lookup for all.
 pub(crate) struct ActorTask {
     pub(crate) actor: OnceCell<Arc<Core>>,
     /// When the caller of the request that is being handled gives up.
     pub(crate) deadline: Cell<Option<Instant>>,
+    /// Whether a scheduling context may be lent with its calls.
+    pub(crate) lends: Cell<bool>,
+}
+
+impl Default for ActorTask {
+    fn default() -> ActorTask {
+        let lends = Cell::new(runs_on_context());
+        ActorTask { actor: OnceCell::new(), deadline: Cell::new(None), lends }
+    }
 }
 
 /// The address of an actor: sends messages to it, calls it, stops it.
@@ -141,7 +153,8 @@ pub enum CallError {
     Refused(Refusal),
     /// The call would wait for itself: each actor of the path calls the next one.
     Cycle(Vec<Arc<str>>),
-    /// The calling task is cancelled, or out of budget.
+    /// The calling task is cancelled, or out of budget; or its scheduling context has [less
+    /// left](crate::ActorOpts::min_budget) than the actor needs.
     Interrupted(Error),
 }
 
@@ -150,8 +163,36 @@ pub enum CallError {
 /// A reply that is dropped tells the caller so.
 pub struct Reply<R> {
     sender: Option<OneSender<Result<R, Unanswered>>>,
-    /// The caller, if it waits for more than the reply.
-    rings: Option<Arc<Core>>,
+    after: AfterReply,
+}
+
+/// The duties of a reply, besides that it is sent.
+enum AfterReply {
+    None,
+    /// The caller waits at its bell.
+    Ring(Arc<Core>),
+    /// The caller has lent its scheduling context, and perhaps waits at its bell.
+    GiveBack(Box<(LentContext, Option<Arc<Core>>)>),
+}
+
+impl AfterReply {
+    /// Gives the context back, and then sends the reply: a caller that is ready before does not
+    /// wait for it any more. Then the caller's bell rings.
+    #[cold]
+    fn around(self, send: impl FnOnce()) {
+        let (loan, caller) = match self {
+            AfterReply::None => (None, None),
+            AfterReply::Ring(caller) => (None, Some(caller)),
+            AfterReply::GiveBack(both) => (Some(both.0), both.1),
+        };
+        if let Some(loan) = loan {
+            loan.give_back();
+        }
+        send();
+        if let Some(caller) = caller {
+            caller.ring();
+        }
+    }
 }
 
 /// The outcome of waiting for a reply.
@@ -177,9 +218,9 @@ impl<R> Reply<R> {
 
     fn answer(&mut self, answer: Result<R, Unanswered>) {
         if let Some(sender) = self.sender.take() {
-            let _ = sender.send(answer);
-            if let Some(caller) = self.rings.take() {
-                caller.ring();
+            match std::mem::replace(&mut self.after, AfterReply::None) {
+                AfterReply::None => drop(sender.send(answer)),
+                other => other.around(|| drop(sender.send(answer))),
             }
         }
     }
@@ -261,12 +302,22 @@ impl<M: Send> Address<M> {
 
     #[inline]
     fn put(&self, envelope: Envelope<M>, patience: Patience) -> Result<(), (M, CallError)> {
-        match self.slot.lane.put(envelope, patience, || self.core().ring_if_waiting()) {
+        self.put_with(envelope, patience, || self.core().ring_if_waiting())
+    }
+
+    #[inline(always)]
+    fn put_with(
+        &self,
+        envelope: Envelope<M>,
+        patience: Patience,
+        ring: impl Fn(),
+    ) -> Result<(), (M, CallError)> {
+        match self.slot.lane.put(envelope, patience, &ring) {
             Ok(None) => {}
             Ok(Some((_dropped, reason))) => self.lost(reason),
             Err((envelope, why)) => return Err((envelope.msg, self.undelivered(why))),
         }
-        self.core().ring_if_waiting();
+        ring();
         Ok(())
     }
 
@@ -290,7 +341,9 @@ impl<M: Send> Address<M> {
 
     /// Sends a request and waits for the reply, until a deadline. The deadline travels with the
     /// request: the actor does not handle it later, and a call that it makes on the way ends by the
-    /// same deadline.
+    /// same deadline. A caller that runs on a [scheduling context](parcae::cap::CapContext) lends
+    /// it to the actor until the reply, if the actor is on the same worker; what the actor does
+    /// meanwhile is charged to that context.
     ///
     /// # Errors
     ///
@@ -303,8 +356,12 @@ impl<M: Send> Address<M> {
     ) -> Result<R, CallError> {
         self.allow(Verb::Call)?;
         let mut request = Some(request);
-        let by_task = OWN
-            .try_with(|own| request.take().map(|request| self.call_by(Some(own), within, request)));
+        let by_task = OWN.try_with(|own| {
+            request.take().map(|request| match own.lends.get() {
+                false => self.call_by(Some(own), within, request),
+                true => self.call_lending(own, within, request),
+            })
+        });
         match (by_task, request) {
             (_, Some(request)) => self.call_by(None, within, request), // no task, or it is ending
             (Ok(Some(answer)), None) => answer,
@@ -330,9 +387,9 @@ impl<M: Send> Address<M> {
             None => None,
         };
         let (sender, receiver) = oneshot();
-        let msg = request(Reply { sender: Some(sender), rings: None });
+        let msg = request(Reply { sender: Some(sender), after: AfterReply::None });
         let caller = own.and_then(|own| own.actor.get()).map(Arc::clone);
-        self.put(Envelope { msg, deadline: Some(at), caller }, Patience::Until(at))
+        self.put(Envelope { msg, deadline: Some(at), caller, loan: None }, Patience::Until(at))
             .map_err(|(_, error)| error)?;
         // The actor is mostly ready on the caller's worker now. If it has answered when the caller
         // is back, there is nothing to wait for, and no timer to set. A yield that fails is

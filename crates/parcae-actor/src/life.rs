@@ -1,7 +1,7 @@
 //! One incarnation of an actor, from its factory to its end.
 
 use crate::actor::{Actor, ActorCx, Birth, Event, Helpers, Nest, Next};
-use crate::address::{ActorTask, OWN};
+use crate::address::{ActorTask, OWN, OnLoan};
 use crate::exit::{Exit, ExitKind};
 use crate::letters::LetterReason;
 use crate::mailbox::Envelope;
@@ -301,6 +301,7 @@ fn turns<A: Actor>(
                 let failures = cx.again_taken.take().unwrap_or(0);
                 cx.copy = A::copy(&envelope.msg).map(|copy| (copy, failures));
             }
+            let _lent = envelope.loan.map(|loan| OnLoan::begin(own, loan));
             let _failed = Unhandled::<A::Msg>::new(core, own, cx.copy.is_none());
             own.deadline.set(envelope.deadline);
             let next = MessageLimit::run(cx, |cx| actor.handle(cx, envelope.msg));

@@ -10,6 +10,7 @@ use crate::slot::Core;
 use handover::Handover;
 use parcae::cap::CapChannel;
 use parcae::channel::{ChannelOpts, Reason, Receiver, SendError, Sender, channel};
+use parcae::policy::LentContext;
 use parcae::sync::Semaphore;
 use parcae::{Error, ErrorKind, Result};
 use std::collections::VecDeque;
@@ -132,12 +133,14 @@ pub(crate) struct Envelope<M> {
     pub(crate) deadline: Option<Instant>,
     /// Of a call by an actor.
     pub(crate) caller: Option<Arc<Core>>,
+    /// Of a call by a task that runs on a scheduling context.
+    pub(crate) loan: Option<LentContext>,
 }
 
 impl<M> Envelope<M> {
     /// A message without a caller.
     pub(crate) fn told(msg: M) -> Envelope<M> {
-        Envelope { msg, deadline: None, caller: None }
+        Envelope { msg, deadline: None, caller: None, loan: None }
     }
 }
 

@@ -84,6 +84,8 @@ pub struct ActorOpts {
     pub(crate) name: Arc<str>,
     pub(crate) mailbox: Mailbox,
     pub(crate) kept: KeptOpts,
+    /// The time of a request that a caller with a scheduling context has to have.
+    pub(crate) min_budget: Duration,
 }
 
 /// The options that are needed for as long as there is the actor.
@@ -121,7 +123,18 @@ impl ActorOpts {
             redeliver: 0,
             limit: None,
         };
-        ActorOpts { name, mailbox, kept }
+        ActorOpts { name, mailbox, kept, min_budget: Duration::ZERO }
+    }
+
+    /// The time of the processor that a request takes at most. A caller that runs on a [scheduling
+    /// context](parcae::cap::CapContext) lends it to the actor for the time of a
+    /// [call](crate::Address::call); if less of its budget is left, the call fails at once
+    /// ([`ContextRefused::BelowMinimum`](parcae::policy::ContextRefused)). So no budget ends while
+    /// the actor handles a request, which would keep it from its other callers for the rest of the
+    /// period. The default is none.
+    pub fn min_budget(mut self, time: Duration) -> ActorOpts {
+        self.min_budget = time;
+        self
     }
 
     /// The mailbox of the actor.

@@ -43,12 +43,13 @@ use crate::posture::{Alarm, Posture};
 use crate::shim::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::shim::{Mutex, MutexGuard};
 use crate::system::Shared;
+use parcae::policy::LentContext;
 use parcae::sync::Notify;
 use parcae::{CancelToken, Error, Result};
 use std::collections::{BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, OnceLock, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 mod calls;
 mod look;
@@ -59,6 +60,8 @@ mod models;
 pub(crate) struct Slot<M> {
     pub(crate) core: Arc<Core>,
     pub(crate) lane: UserLane<M>,
+    /// The time of a request that its caller has to have, if it lends its scheduling context.
+    pub(crate) min_budget: Duration,
 }
 
 /// The part of a slot that does not depend on the type of its messages.
@@ -229,6 +232,16 @@ impl Core {
         match self.posture.sent() {
             Alarm::None => {}
             Alarm::Ring => self.bell.notify_one(),
+            Alarm::Rouse => self.ask_for_a_task(),
+        }
+    }
+
+    /// The same for a request with a scheduling context, which goes with the wake-up.
+    #[cold]
+    pub(crate) fn ring_lending(&self, loan: &LentContext) {
+        match self.posture.sent() {
+            Alarm::None => {}
+            Alarm::Ring => self.bell.notify_one_lending(loan),
             Alarm::Rouse => self.ask_for_a_task(),
         }
     }

@@ -293,7 +293,8 @@ impl Shared {
     ) -> Result<Arc<Slot<A::Msg>>> {
         let order = Order { key: A::key, level: A::level };
         let lane = UserLane::new(&opts.mailbox, order)?;
-        let slot = Arc::new(Slot { core: self.new_core(Arc::clone(&opts.name))?, lane });
+        let (core, min_budget) = (self.new_core(Arc::clone(&opts.name))?, opts.min_budget);
+        let slot = Arc::new(Slot { core, lane, min_budget });
         if let Some(name) = self.names().get_mut(&opts.name) {
             name.slot = Some(Box::new(Arc::clone(&slot)));
         }

@@ -190,8 +190,9 @@ pub mod policy {
     pub use crate::sched::run_queue::{Charging, DecidedBy, Suggestion};
     pub use crate::scope::cap::PolicyChange;
     pub use crate::scope::cap::{
-        Assurance, ContextEvent, ContextEventKind, ContextOpts, ContextStats, LeaseCause, LeaseEnd,
-        LeaseOpts, LeaseProof, OverrunPolicy, Pin,
+        Assurance, ContextEvent, ContextEventKind, ContextOffer, ContextOpts, ContextStats,
+        LeaseCause, LeaseEnd, LeaseOpts, LeaseProof, LentContext, OverrunPolicy, Pin,
+        runs_on_context,
     };
     pub use crate::scope::cx::Job;
     pub use crate::view::policy::{

@@ -5,14 +5,16 @@
 //! better: requests of the actors that it waits for are handled meanwhile.
 //!
 //! The caller waits at its own bell. A sender rings there as always, and the reply rings too
-//! (`Reply::rings`), after it was sent. Before each wait the caller announces it, then looks for
+//! (`AfterReply`), after it was sent. Before each wait the caller announces it, then looks for
 //! the reply and for messages once more (`crate::posture`): none of the two is missed.
 
-use super::{ActorTask, Address, CallError, EndCall, OWN, Reply, Verb};
+use super::lending::{OnLoan, offer};
+use super::{ActorTask, Address, AfterReply, CallError, EndCall, OWN, Reply, Verb};
 use crate::actor::{Actor, ActorCx};
 use crate::mailbox::{Envelope, Patience};
 use crate::slot::Core;
 use parcae::channel::{Reason, oneshot};
+use parcae::policy::ContextOffer;
 use parcae::time;
 use std::sync::Arc;
 use std::time::Duration;
@@ -141,12 +143,22 @@ impl<M: Send + 'static> ActorCx<'_, M> {
         let _serving = EndServing(core);
         core.begin_call(other.core()).map_err(CallError::Cycle)?;
         let _call = EndCall(core);
+        let offer = offer(own, other)?;
+        let loan = offer.as_ref().map(ContextOffer::loan);
         let (sender, receiver) = oneshot();
-        let msg = request(Reply { sender: Some(sender), rings: Some(Arc::clone(core)) });
+        let ring = Arc::clone(core);
+        let after = match &loan {
+            None => AfterReply::Ring(ring),
+            Some(loan) => AfterReply::GiveBack(Box::new((loan.clone(), Some(ring)))),
+        };
+        let msg = request(Reply { sender: Some(sender), after });
         let caller = Some(Arc::clone(core));
-        other
-            .put(Envelope { msg, deadline: Some(at), caller }, Patience::Until(at))
-            .map_err(|(_, error)| error)?;
+        let envelope = Envelope { msg, deadline: Some(at), caller, loan: loan.clone() };
+        let sent = match &loan {
+            None => other.put(envelope, Patience::Until(at)),
+            Some(loan) => other.put_lending(envelope, loan, at),
+        };
+        sent.map_err(|(_, error)| error)?;
         let mut is_announced = false;
         loop {
             match receiver.try_recv() {
@@ -163,6 +175,7 @@ impl<M: Send + 'static> ActorCx<'_, M> {
                         Arc::ptr_eq(caller, other.core()) || other.core().waits_for(caller)
                     };
                     if envelope.caller.as_ref().is_some_and(is_ours) {
+                        let _lent = envelope.loan.map(|loan| OnLoan::begin(own, loan));
                         own.deadline.set(envelope.deadline);
                         let handled = actor.handle(self, envelope.msg);
                         own.deadline.set(inherited);

@@ -8,6 +8,7 @@ mod calls;
 mod dynamic;
 mod ends;
 mod faults;
+mod loans;
 mod mailboxes;
 mod overruns;
 mod restated;

@@ -10,6 +10,7 @@ use crate::base::error::Result;
 use crate::base::lock::{Guard, Lock};
 use crate::sched::lab::OpKind;
 use crate::sched::worker::{forget_address, point_at};
+use crate::scope::cap::LentContext;
 use crate::wait::{Grant, Queue, Removed, WaitStanding, Waiter, Wake, Why};
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -66,15 +67,24 @@ impl<W: Wake> RawNotify<W> {
     }
 
     fn notify(&self, grant: impl FnOnce(&mut Queue<W>) -> Option<W>) {
+        if let Some(waiter) = self.take(grant) {
+            waiter.wake();
+        }
+    }
+
+    /// Takes the first waiter out, to be woken; without one the signal is kept.
+    fn take_one(&self) -> Option<W> {
+        self.take(|waiters| waiters.grant(Grant::Own))
+    }
+
+    #[inline]
+    fn take(&self, grant: impl FnOnce(&mut Queue<W>) -> Option<W>) -> Option<W> {
         let mut state = self.state.lock();
         let waiter = grant(&mut state.waiters);
         if waiter.is_none() {
             state.signal = Signal::One;
         }
-        drop(state);
-        if let Some(waiter) = waiter {
-            waiter.wake();
-        }
+        waiter
     }
 
     pub(super) fn notify_all(&self) {
@@ -98,7 +108,7 @@ impl<W: Wake> RawNotify<W> {
         grant_all_before(self, arrivals, Grant::All);
     }
 
-    fn take(&self) -> bool {
+    fn take_signal(&self) -> bool {
         self.state.lock().take()
     }
 }
@@ -195,6 +205,18 @@ impl Notify {
         self.raw.notify_one();
     }
 
+    /// Like [`notify_one`](Notify::notify_one), and lends the waiter a scheduling context, if it is
+    /// a task that waits on the worker of the caller: see
+    /// [`ContextOffer`](crate::policy::ContextOffer).
+    #[track_caller]
+    pub fn notify_one_lending(&self, loan: &LentContext) {
+        point_at(OpKind::Notify, &self.raw);
+        let waiter = self.raw.take_one();
+        if let Some(waiter) = waiter {
+            waiter.wake_lending(loan.loan());
+        }
+    }
+
     /// Like [`notify_one`](Notify::notify_one), but wakes the last waiter, whose data is the most
     /// likely to be cached. Earlier waiters may starve.
     ///
@@ -272,7 +294,7 @@ impl Notify {
     #[track_caller]
     pub fn try_wait(&self) -> bool {
         point_at(OpKind::Wait, &self.raw);
-        self.raw.take()
+        self.raw.take_signal()
     }
 }
 
@@ -341,7 +363,7 @@ impl Event {
     #[track_caller]
     pub fn is_set(&self) -> bool {
         point_at(OpKind::Load, &self.raw);
-        self.raw.take()
+        self.raw.take_signal()
     }
 
     /// Waits until the flag is set. A cancel point if it has to wait.

@@ -14,6 +14,7 @@
 //! of its own.
 
 use crate::base::error::discard;
+use crate::sched::run_queue::ContextLoan;
 use crate::sched::task::TaskRef;
 use crate::sched::task::waker::Waker;
 use crate::sched::worker::Worker;
@@ -21,6 +22,7 @@ use crate::sched::{Shared, worker};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::task;
 use std::thread::Thread;
 
@@ -111,6 +113,22 @@ impl Wake for Waiter {
 }
 
 impl Waiter {
+    /// As [`wake`](Wake::wake), and lends a context to a task of this thread's scheduler.
+    #[cold]
+    pub(crate) fn wake_lending(&self, loan: &Arc<ContextLoan>) {
+        let lent = worker::with_current(|worker| {
+            let task = match self {
+                Waiter::Borrowed(waiter) if worker.is_of(waiter.shared) => waiter.task,
+                _ => return false,
+            };
+            worker.unpark_lending(task, loan);
+            true
+        });
+        if lent != Some(true) {
+            self.wake();
+        }
+    }
+
     #[cold]
     fn wake_other(&self) {
         match self {

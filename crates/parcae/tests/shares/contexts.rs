@@ -14,18 +14,18 @@ pub(crate) fn ms(time: u64) -> Duration {
     Duration::from_millis(time)
 }
 
-fn us(time: u64) -> Duration {
+pub(crate) fn us(time: u64) -> Duration {
     Duration::from_micros(time)
 }
 
 /// One virtual worker with turns of a millisecond.
-fn one_worker(seed: u64) -> Runtime {
+pub(crate) fn one_worker(seed: u64) -> Runtime {
     let builder = Runtime::builder().deterministic(seed).workers(1).yield_interval(1_000);
     builder.build().expect("a runtime")
 }
 
 /// Computes for so many microseconds.
-fn work(cx: &Cx, time: u64) -> parcae::Result<()> {
+pub(crate) fn work(cx: &Cx, time: u64) -> parcae::Result<()> {
     (0..time).try_for_each(|_| cx.checkpoint())
 }
 

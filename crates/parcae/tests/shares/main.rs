@@ -9,6 +9,7 @@ mod contexts;
 mod greed;
 mod leases;
 mod leases_on_threads;
+mod loans;
 mod opening;
 mod policy;
 mod preemption;

@@ -3,6 +3,7 @@
 use parcae_core::admission::Rejected;
 use parcae_core::context::BadParams;
 use std::fmt;
+use std::time::Duration;
 
 /// Why a scheduling context was not admitted, or cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +38,13 @@ pub enum ContextRefused {
     NoContext,
     /// A root task cannot be bound to a context.
     Root,
+    /// The context cannot be lent for a call: less budget is left than the call may use.
+    BelowMinimum {
+        /// The rest of the present budget.
+        left: Duration,
+        /// The requirement of the server.
+        needed: Duration,
+    },
 }
 
 impl fmt::Display for ContextRefused {
@@ -69,6 +77,11 @@ impl fmt::Display for ContextRefused {
             ContextRefused::NoContext => f.write_str(
                 "the task runs on no context: spawn it with `SpawnOpts::context`, or in a nursery \
                  with `NurseryOpts::context`",
+            ),
+            ContextRefused::BelowMinimum { left, needed } => write!(
+                f,
+                "the context has {left:?} left, and the call may use {needed:?}: call after the next \
+                 release, or with a larger budget"
             ),
             ContextRefused::Root => f.write_str(
                 "a root task cannot be bound to a context: spawn a task of a nursery on it",

@@ -99,7 +99,9 @@ mod tenants;
 mod tests;
 
 pub(crate) use guards::{ChainGuard, TaskGuard};
-pub(crate) use realtime::{ContextNotice, JobPlan, LeaseTerms, LookUp, SealFigures};
+pub(crate) use realtime::{
+    ContextLoan, ContextNotice, JobPlan, LeaseTerms, LookUp, NotLent, SealFigures,
+};
 pub use shared::Victims;
 pub(crate) use shared::{RunQueues, TaskSource};
 pub(crate) use tenants::{
@@ -180,6 +182,8 @@ pub(crate) trait PickHooks {
     fn is_watching(&self) -> bool;
     /// A task that has waited here, and cannot move, runs on no context from now on.
     fn becomes_stranger(&self);
+    /// Such a task runs on a context from now on.
+    fn gets_context(&self);
 }
 
 /// The queues of one worker. Used by its thread alone.

@@ -46,6 +46,7 @@ impl PickHooks for AtTime {
     }
 
     fn becomes_stranger(&self) {}
+    fn gets_context(&self) {}
 
     fn ops_left(&self, _: &Task) -> u64 {
         0

@@ -171,8 +171,10 @@ impl Binding {
     pub(crate) const STAYS: Binding = Binding(0);
     /// It may move to another worker after it has started.
     pub(crate) const MOVES: Binding = Binding(1);
+    /// It stays for as long as its future is polled.
+    const POLLED: Binding = Binding(2);
     /// The number of contexts that can be named.
-    pub(crate) const CONTEXTS: usize = 254;
+    pub(crate) const CONTEXTS: usize = 253;
 
     pub(crate) fn movable(moves: bool) -> Binding {
         if moves { Binding::MOVES } else { Binding::STAYS }
@@ -180,17 +182,17 @@ impl Binding {
 
     /// It runs on this scheduling context, and on the worker of the context.
     pub(crate) fn to(context: ContextIndex) -> Binding {
-        Binding(context.0 + 2)
+        Binding(context.0 + 3)
     }
 
     /// The scheduling context of the task, if it has one.
     pub(crate) fn context(self) -> Option<ContextIndex> {
-        self.0.checked_sub(2).map(ContextIndex)
+        self.0.checked_sub(3).map(ContextIndex)
     }
 
-    /// The same, of a task that stays where it is.
-    pub(crate) fn staying(self) -> Binding {
-        self.moving(false)
+    /// The same, of a task whose future is polled: it stays where it is.
+    pub(crate) fn polled(self) -> Binding {
+        if self.context().is_some() { self } else { Binding::POLLED }
     }
 
     /// The same, of a task that may move or not. One with a context never moves.
@@ -452,6 +454,12 @@ impl Task {
     /// Whether the task has left its stack to be called again. Asked by its owner, or an observer.
     pub(crate) fn is_between_calls(&self) -> bool {
         self.marks.get().has(TaskMarks::CALLED) && !self.has_started()
+    }
+
+    /// Whether a context may be lent to it: it stays on its worker, has none, and is called once,
+    /// so that its traits are its own until it ends. Asked by its owner.
+    pub(crate) fn may_borrow(&self) -> bool {
+        self.traits.get().binding == Binding::STAYS && !self.marks.get().has(TaskMarks::CALLED)
     }
 
     /// Whether the call that has just returned was one of several, and not the last. Asked by the

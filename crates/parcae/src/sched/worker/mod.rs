@@ -40,6 +40,7 @@ pub(crate) mod events;
 mod expired;
 pub(crate) mod faults;
 mod late_joiner;
+pub(crate) mod loans;
 mod observe;
 mod point;
 mod reset;

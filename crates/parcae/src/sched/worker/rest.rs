@@ -133,6 +133,10 @@ impl PickHooks for Worker {
         self.bound.set(self.bound.get() - 1);
     }
 
+    fn gets_context(&self) {
+        self.bound.set(self.bound.get() + 1);
+    }
+
     #[inline(always)]
     fn random_below(&self, bound: usize) -> usize {
         self.rng.below(bound)

@@ -239,6 +239,8 @@ pub struct ContextStats {
     pub worst_lateness: Duration,
     /// Releases that passed while an earlier job still ran, and got no job.
     pub skipped: u64,
+    /// How often the context was lent to the task that answered a call.
+    pub lent: u64,
 }
 
 /// The authority to run on a scheduling context. Minted by admission alone:
@@ -351,6 +353,7 @@ impl CapContext {
             late: figures.late,
             worst_lateness: Duration::from_nanos(figures.worst),
             skipped: figures.skipped,
+            lent: figures.lent,
         }
     }
 

@@ -86,6 +86,7 @@ mod channel;
 mod context;
 mod io;
 mod lease;
+mod loan;
 mod permits;
 mod share;
 mod spawn;
@@ -112,6 +113,7 @@ pub use io::{
     FilePermit, FsAccess, FsLimits, NetLimits, ProgramSet, SocketPermit,
 };
 pub use lease::{Assurance, CpuLease, LeaseCause, LeaseEnd, LeaseOpts, LeaseProof, Pin};
+pub use loan::{ContextOffer, LentContext, runs_on_context};
 pub use share::{CapShare, ShareLimits, SharePermit};
 pub use spawn::{CapSpawn, SpawnLimits, TaskPermit};
 

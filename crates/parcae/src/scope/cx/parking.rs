@@ -114,6 +114,11 @@ pub(crate) fn pass(frame: &Frame) -> Result<()> {
     frame.yield_now()
 }
 
+/// Yields, whatever else there is: no cancel point, and free. Nothing in a task that unwinds.
+pub(crate) fn let_go(frame: &Frame) {
+    frame.let_go();
+}
+
 /// Charges one op for a wait. Returns `None` if nothing else happened. Otherwise the task may have
 /// yielded or waited for budget, and may have consumed the wake-up that it is going to wait for:
 /// this counts as its first wake, and the caller checks again.

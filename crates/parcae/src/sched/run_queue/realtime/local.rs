@@ -1,6 +1,7 @@
 //! The ready tasks of the contexts of one worker, and the context that runs.
 
 use super::PER_WORKER;
+use super::loan::Borrower;
 use super::table::ContextTable;
 use crate::base::time::Nanos;
 use crate::sched::queue::Chain;
@@ -23,9 +24,12 @@ pub(crate) enum LookUp {
 /// The task that runs on a context.
 pub(super) struct RealtimeRun {
     slot: usize,
+    task: NonNull<Task>,
     began: Nanos,
     /// The end of the budget.
     until: Nanos,
+    /// Its task has given the context back, and is to leave its stack by then.
+    leaves: Nanos,
 }
 
 /// The outcome of a choice.
@@ -52,6 +56,8 @@ pub(super) struct RealtimeWorker {
     /// party that expects it; `None` if none is expected.
     release: [Option<(PartyId, Nanos)>; PER_WORKER],
     pub(super) run: Option<RealtimeRun>,
+    /// Tasks that run on a context of others.
+    pub(super) borrowers: Vec<Borrower>,
     /// Ops that were left in the turn of the running task when time last passed.
     left: u64,
     /// The time of the timer that was armed last for a context without budget.
@@ -65,6 +71,7 @@ impl RealtimeWorker {
             waiting: 0,
             release: [None; PER_WORKER],
             run: None,
+            borrowers: Vec::new(),
             left: 0,
             armed: 0,
         }
@@ -76,12 +83,12 @@ impl RealtimeWorker {
     }
 
     /// The slots with ready tasks.
-    fn slots(&self) -> impl Iterator<Item = usize> + use<> {
+    pub(super) fn slots(&self) -> impl Iterator<Item = usize> + use<> {
         let waiting = self.waiting;
         (0..PER_WORKER).filter(move |slot| waiting & 1 << slot != 0)
     }
 
-    fn has_ready(&self, slot: usize) -> bool {
+    pub(super) fn has_ready(&self, slot: usize) -> bool {
         self.waiting & 1 << slot != 0
     }
 
@@ -97,15 +104,42 @@ impl RealtimeWorker {
         task: NonNull<Task>,
         now: Nanos,
     ) {
+        let runs = |task| self.run.as_ref().is_some_and(|run| run.task == task);
+        // One that yields lets others run, and its borrower with them.
+        let is_first = !self.borrowers.is_empty() && !runs(task) && self.is_lender(task);
         // SAFETY: as the caller says.
-        unsafe { self.ready[slot].push_back(task) };
+        unsafe {
+            match is_first {
+                true => self.ready[slot].push_front(task),
+                false => self.ready[slot].push_back(task),
+            }
+        }
+        if is_first && self.run.as_ref().is_some_and(|run| run.slot == slot) {
+            self.run_leaves(now);
+        }
         self.waiting |= 1 << slot;
         if self.run.as_ref().is_none_or(|run| run.slot != slot) {
             self.wake(table, slot, now);
         }
     }
 
-    fn pop(&mut self, slot: usize) -> Option<NonNull<Task>> {
+    /// Number of ready tasks of the context in this slot.
+    pub(super) fn len(&self, slot: usize) -> usize {
+        self.ready[slot].len()
+    }
+
+    /// Puts a task back that was popped.
+    ///
+    /// # Safety
+    ///
+    /// As for [`add`](RealtimeWorker::add).
+    pub(super) unsafe fn put_back(&mut self, slot: usize, task: NonNull<Task>) {
+        // SAFETY: as the caller says.
+        unsafe { self.ready[slot].push_back(task) };
+        self.waiting |= 1 << slot;
+    }
+
+    pub(super) fn pop(&mut self, slot: usize) -> Option<NonNull<Task>> {
         let task = self.ready[slot].pop_front();
         if self.ready[slot].is_empty() {
             self.waiting &= !(1 << slot);
@@ -162,6 +196,13 @@ impl RealtimeWorker {
         Some((now.saturating_sub(began), end))
     }
 
+    /// The task that runs has given its context back: it is to leave its stack by then.
+    pub(super) fn run_leaves(&mut self, by: Nanos) {
+        if let Some(run) = &mut self.run {
+            (run.leaves, run.until) = (by, run.until.min(by));
+        }
+    }
+
     /// The next task: of the most urgent context with budget.
     pub(super) fn choose(&mut self, table: &mut ContextTable, now: Nanos) -> Chosen {
         let (mut best, mut earliest): (Option<(Urgency, usize)>, _) = (None, NEVER);
@@ -194,7 +235,7 @@ impl RealtimeWorker {
             unreachable!("a slot with a ready task");
         };
         let until = now.saturating_add(grant.limit);
-        self.run = Some(RealtimeRun { slot, began: now, until });
+        self.run = Some(RealtimeRun { slot, task, began: now, until, leaves: NEVER });
         Chosen::Task { task, until, earliest }
     }
 
@@ -203,10 +244,13 @@ impl RealtimeWorker {
     pub(super) fn look_up(&mut self, table: &mut ContextTable, now: Nanos) -> (bool, Nanos) {
         let (mut own, mut until) = (None, NEVER);
         if let Some(run) = &mut self.run {
+            if run.leaves <= now {
+                return (true, now);
+            }
             let Some((context, _)) = table.live(run.slot) else { return (false, NEVER) };
             match table.contexts.charge(now) {
                 Ok(charge) if charge.depleted.is_some() => return (true, now),
-                Ok(charge) => run.until = now.saturating_add(charge.left),
+                Ok(charge) => run.until = now.saturating_add(charge.left).min(run.leaves),
                 Err(_) => return (true, now),
             }
             (own, until) = (table.contexts.urgency(context), run.until);

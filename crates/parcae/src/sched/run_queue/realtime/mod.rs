@@ -61,6 +61,10 @@
 //! of the release, not of the wake-up, so lateness of timers does not add up
 //! ([`RealtimeWorker::release`]).
 //!
+//! # Calls
+//!
+//! A task on a context lends it to the task that answers its call: see `loan`.
+//!
 //! # Who owns what
 //!
 //! The lock of a [`ContextTable`](table::ContextTable) is held for a few operations, by its worker
@@ -69,12 +73,14 @@
 //! bound tasks hold one, so a slot never has tasks of two contexts.
 
 mod lease;
+mod loan;
 mod local;
 mod pick;
 mod seal;
 mod table;
 
 pub(crate) use lease::LeaseTerms;
+pub(crate) use loan::{ContextLoan, NotLent};
 pub(crate) use local::LookUp;
 pub(crate) use seal::{Seal, SealFigures};
 pub(crate) use table::{ContextFigures, ContextNotice, JobPlan, RealtimeTable};

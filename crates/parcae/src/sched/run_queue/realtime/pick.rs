@@ -108,7 +108,7 @@ impl RunQueues {
 impl RunQueue {
     /// Calls `act` with the part of this worker in the table of contexts. `act` does not use the
     /// queues.
-    fn with_realtime<R>(
+    pub(super) fn with_realtime<R>(
         &self,
         table: &RealtimeTable,
         act: impl FnOnce(&mut RealtimeWorker) -> R,
@@ -148,10 +148,12 @@ impl RunQueue {
                 Chosen::Revoked(task) => {
                     // SAFETY: chosen, hence ours and in no queue.
                     unsafe {
-                        if task.as_ref().is_pinned() {
-                            hooks.becomes_stranger();
+                        if !self.release_borrower(table, task, true, hooks) {
+                            if task.as_ref().is_pinned() {
+                                hooks.becomes_stranger();
+                            }
+                            self.release_from_context(task);
                         }
-                        self.release_from_context(task);
                     }
                     None
                 }
@@ -224,12 +226,17 @@ impl RunQueue {
         }
     }
 
-    /// Moves tasks from `pinned` to the chains of their contexts, which are woken.
-    fn sort_realtime(&self, table: &RealtimeTable, hooks: &impl PickHooks) {
+    /// Moves tasks from `pinned` to the chains of their contexts, which are woken. Borrowers whose
+    /// loan is over go to the queues of their own kind.
+    pub(super) fn sort_realtime(&self, table: &RealtimeTable, hooks: &impl PickHooks) {
         // SAFETY: here and below, the reference ends with the statement.
         while let Some(task) = unsafe { self.pinned()[Lane::Realtime as usize].pop_front() } {
             // SAFETY: popped, hence ours.
-            unsafe { self.add_realtime(table, task, hooks.now()) };
+            unsafe {
+                if !self.release_borrower(table, task, false, hooks) {
+                    self.add_realtime(table, task, hooks.now());
+                }
+            }
         }
     }
 

@@ -12,7 +12,7 @@ use parcae_core::context::{ContextId, ContextSlot, Contexts, EventKind, PartyId,
 use parcae_core::context::{Params, Usage};
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// An event of a context: how often it happened since it was last asked for, when last, and the
 /// worst amount.
@@ -35,6 +35,8 @@ pub(crate) struct ContextFigures {
     pub(crate) worst: Nanos,
     /// Releases that passed while an earlier job ran.
     pub(crate) skipped: u64,
+    /// How often it was lent to the task that answers a call.
+    pub(crate) lent: u64,
 }
 
 /// The next job of a periodic task.
@@ -89,6 +91,16 @@ impl ContextTable {
     /// Whether the context in this slot may run when it has budget: it was not ended by an overrun.
     pub(super) fn is_running_allowed(&self, slot: usize) -> bool {
         self.slots[slot].as_ref().is_some_and(|admitted| !admitted.ended)
+    }
+
+    /// Counts a loan of the context with this node. False if it was revoked, or the node is that of
+    /// another runtime.
+    pub(super) fn count_loan(&mut self, slot: usize, node: &Arc<dyn Expire>) -> bool {
+        let Some(admitted) = &mut self.slots[slot] else { return false };
+        let is_its = std::ptr::addr_eq(admitted.end.as_ptr(), Arc::as_ptr(node));
+        let lends = admitted.live && is_its;
+        admitted.figures.lent += u64::from(lends);
+        lends
     }
 
     /// A charge has gone so far beyond the budget: what ends the context, if that was too much.
@@ -188,6 +200,14 @@ impl RealtimeTable {
     pub(super) fn context_end(&self, context: ContextIndex) -> Option<Weak<dyn Expire>> {
         let (worker, slot) = self.home(context);
         self.of(worker).slots[slot].as_ref().map(|admitted| Weak::clone(&admitted.end))
+    }
+
+    /// The budget that a context has left; `None` if it was revoked.
+    pub(super) fn budget_left(&self, context: ContextIndex, now: Nanos) -> Option<Nanos> {
+        let (worker, slot) = self.home(context);
+        let table = self.of(worker);
+        let (context, _) = table.live(slot)?;
+        table.contexts.left(context, now)
     }
 
     /// No context is admitted while this is held.

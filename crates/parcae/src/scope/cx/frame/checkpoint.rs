@@ -166,6 +166,19 @@ impl Frame {
         })
     }
 
+    /// Begins a new turn, although the last one is not over. The caller sees to it that the task
+    /// leaves soon.
+    #[cold]
+    pub(crate) fn renew_turn(&self) {
+        if self.bound.get().is_some() {
+            return;
+        }
+        let balance = self.balance();
+        self.slice.set(0);
+        self.account.set(balance.with_memory(self.account.get().memory));
+        self.start_turn();
+    }
+
     /// Ends the turn after at most so many ops.
     #[cold]
     fn shorten_turn(&self, ops: u64) {
@@ -190,6 +203,11 @@ impl Frame {
         // no thread-local variable below.
         unsafe { worker::yield_inlined(self.record) };
         self.check_cancelled()
+    }
+
+    /// Yields to other tasks. Not a cancel point.
+    pub(crate) fn let_go(&self) {
+        self.yield_to_others();
     }
 
     /// Charges up to `steps` ops at once, as many as the slice has; at least one.

@@ -105,7 +105,7 @@ unsafe fn call<P: Profile, T, F: Future<Output = Result<T>>>(
     let (task, core) = unsafe { (record.as_ref(), NurseryCore::of(record)) };
     // A task that waits in the poll has a stack, and stays on its worker.
     let traits = task.traits.get();
-    task.traits.set(Traits { binding: traits.binding.staying(), ..traits });
+    task.traits.set(Traits { binding: traits.binding.polled(), ..traits });
     // Reached by this pointer alone until the frame is gone.
     let rare: *mut RareState = match &mut parked.rare {
         Some(rare) => &raw mut **rare,
