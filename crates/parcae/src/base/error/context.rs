@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn refusals_name_times_with_their_units() {
-        let rt = Runtime::builder().deterministic(1).build().unwrap();
+        let rt = Runtime::builder().workers(1).deterministic(1).build().unwrap();
         let ms = Duration::from_millis;
         let refused = |opts| rt.admit(opts).unwrap_err().to_string();
         let text = refused(ContextOpts::new(ms(20), ms(30)).deadline(ms(10)));
