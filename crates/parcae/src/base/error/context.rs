@@ -1,6 +1,6 @@
 //! Refusals of scheduling contexts.
 
-use parcae_core::admission::{Cause, Rejected};
+use parcae_core::admission::{Cause, Rejected, Test};
 use parcae_core::context::BadParams;
 use std::fmt;
 use std::time::Duration;
@@ -111,15 +111,24 @@ fn show_terms(f: &mut fmt::Formatter<'_>, terms: &BadParams) -> fmt::Result {
 
 /// As `show_terms`.
 fn show_rejected(f: &mut fmt::Formatter<'_>, rejected: &Rejected) -> fmt::Result {
+    let Rejected { needed, available, interval, .. } = *rejected;
     let time = Duration::from_nanos;
-    match rejected.cause {
-        Cause::TooMuch { .. } => write!(
+    let percent = |millionths: u64| millionths as f64 / 10_000.0;
+    match (rejected.cause, rejected.test) {
+        (Cause::TooMuch { .. }, Test::Utilisation) => write!(
             f,
-            "its worker may need up to {:?} of processor time in an interval of {:?}, and {:?} are \
-             available; lower a budget, extend a deadline, or use another worker",
-            time(rejected.needed),
-            time(rejected.interval),
-            time(rejected.available)
+            "the contexts of its worker would need {:.1} % of it, and {:.1} % can be promised; lower a \
+             budget, lengthen a period, or use another worker",
+            percent(needed),
+            percent(available)
+        ),
+        (Cause::TooMuch { .. }, _) => write!(
+            f,
+            "the contexts of its worker may need {:?} of processor time in an interval of {:?}, and \
+             {:?} are available; lower a budget, extend a deadline, or use another worker",
+            time(needed),
+            time(interval),
+            time(available)
         ),
         _ => write!(f, "{rejected}"),
     }
@@ -145,6 +154,8 @@ mod tests {
         assert!(text.contains("the deadline of 20ms is after the period of 10ms"), "{text}");
         let _half = rt.admit(ContextOpts::new(ms(5), ms(10))).unwrap();
         let text = refused(ContextOpts::new(ms(6), ms(10)));
-        assert!(text.contains("in an interval of ") && text.contains("ms are available"), "{text}");
+        assert!(text.contains("would need 110.0 % of it, and 90.0 % can be promised"), "{text}");
+        let text = refused(ContextOpts::new(ms(5), ms(100)).deadline(ms(8)));
+        assert!(text.contains("may need 10.") && text.contains("ms of processor time"), "{text}");
     }
 }
