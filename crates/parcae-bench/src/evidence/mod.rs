@@ -1,7 +1,8 @@
 //! `--evidence`: where the time of each workload goes, and whether a figure is one of the scheduler
 //! or of something else: logging, memory, the kernel, the hypervisor, the layout of cache lines.
 //!
-//! Every measurement is a process of its own ([`mod@once`]). For each workload and variant of parcae:
+//! Every measurement is a process of its own ([`mod@once`]). For each workload and variant of
+//! parcae:
 //!
 //! ```text
 //! round 1   plain   recorded   unpadded     nothing is watched: clean figures, compared in pairs

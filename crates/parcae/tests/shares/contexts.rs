@@ -44,7 +44,7 @@ fn admission_refuses_what_the_worker_cannot_keep() {
     let third = rt.admit(ContextOpts::new(ms(6), ms(20))).unwrap();
     let fifth = ContextOpts::new(ms(2), ms(10));
     assert!(matches!(refusal(rt.admit(fifth)), ContextRefused::Rejected(_)));
-    assert!(refusal(rt.admit(fifth)).to_string().contains("too much"));
+    assert!(refusal(rt.admit(fifth)).to_string().contains("% can be promised"));
     drop(third);
     let again = rt.admit(fifth).unwrap();
     half.revoke();
