@@ -26,7 +26,7 @@ impl Frame {
             self.account.set(self.account.get().with_memory(0)); // sealed code has none
             return drawn;
         }
-        let (mut asked_all, mut told) = (false, false);
+        let mut asked_all = false;
         loop {
             let Err(short) = self.balance().charge(cost) else { return Ok(()) };
             self.report_spent();
@@ -42,12 +42,7 @@ impl Frame {
                 // An amount that the task moved into a nursery of its own is not used up.
                 OnExhausted::Fail if !self.draws_on_its_own() => return Err(self.exhausted(short)),
                 OnExhausted::Suspend if asked_all => {
-                    // The hook is called again only after a draw: a wait may end early.
-                    if self.suspend(wanted, short.resource, &mut told)? {
-                        told = false;
-                    } else {
-                        asked_all = false;
-                    }
+                    self.suspend(wanted, short.resource)?;
                     continue;
                 }
                 _ => self.pool().draw(wanted, short.resource),
@@ -55,7 +50,6 @@ impl Frame {
             self.deposit(drawn);
             if drawn.get(short.resource) > 0 {
                 self.note_budget(EventKind::Recharged, short.resource);
-                told = false;
                 continue;
             }
             // Accounts of siblings that have ended may still be in the batch of their worker.
@@ -66,40 +60,36 @@ impl Frame {
         }
     }
 
-    /// Draws more of `resource`, or waits once for a recharge. Returns whether it drew any. `told`:
-    /// whether the hook was called for this shortage.
+    /// Draws more of `resource`, as soon as there is some. A wait may end early; the task stays
+    /// among those that are suspended until it has drawn or is cancelled, so a supervisor that the
+    /// hook has told finds it there.
     ///
     /// # Errors
     ///
     /// If the task was cancelled.
-    pub(super) fn suspend(
-        &self,
-        wanted: Slice,
-        resource: Resource,
-        told: &mut bool,
-    ) -> Result<bool> {
+    pub(super) fn suspend(&self, wanted: Slice, resource: Resource) -> Result<()> {
         let suspension = pin!(Suspension::new(self.pool(), self.info(), resource));
         // SAFETY: the suspension leaves every queue before this returns or unwinds.
         let waiter = || unsafe { borrowed_waiter(Some(self)) };
         drop_point(OpKind::Recharge, &**self.pool());
+        let mut told = false;
         loop {
             let drawn = suspension.as_ref().draw_or_wait(wanted, waiter);
             self.deposit(drawn);
             if drawn.get(resource) > 0 {
                 self.note_budget(EventKind::Recharged, resource);
-                return Ok(true);
+                return Ok(());
             }
             // Once more, now that the task is queued: see the header of `budget::pool`.
             self.settings().shared.flush_deferred();
-            if std::mem::replace(told, true) {
-                break;
+            if std::mem::replace(&mut told, true) {
+                self.park_as_it_is(Why::Budget(resource))?; // in the state BudgetExhausted
+            } else {
+                // The hook may wait, and so consume the wake of a recharge. The task therefore asks
+                // the pool again after the hook, and parks directly after that.
+                self.tell_exhausted(resource);
             }
-            // The hook may wait, and so consume the wake of a recharge. The task therefore asks the
-            // pool again after the hook, and parks directly after that.
-            self.tell_exhausted(resource);
         }
-        self.park_as_it_is(Why::Budget(resource))?; // in the state BudgetExhausted
-        Ok(false)
     }
 
     /// A fault of the lab: the task has used up its ops, and a recharge comes at the same moment.
