@@ -84,7 +84,7 @@ impl Collected {
     }
 
     /// Collects the return addresses of the caller. Calls nothing but the unwinder, and the
-    /// registry of generated code, which takes no lock.
+    /// registry of generated code, which tries its lock and never waits.
     pub(crate) fn collect(&mut self) {
         self.len = 0;
         self.last = LastFrame::default();
